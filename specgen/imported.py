@@ -162,6 +162,7 @@ IMPORTABLE: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
+    "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{
         name: Import("specgen_runtime.row_networks", name)

@@ -9,6 +9,7 @@ from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_conditions import read_condition
 from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
+from specgen.check.loss_masks import mask_of_key
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -92,9 +93,6 @@ class Declared:
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
 
     def _refuse_unavailable(self) -> None:
-        for section in ("samples", "mask"):
-            if getattr(self.loss, section):
-                self._later(f"`{section}` is", section)
         for name, network in self.loss.networks.items():
             if network.policy is not None:
                 self._later("networks that are policies are", "networks", name, "policy")
@@ -234,6 +232,7 @@ class Declared:
                     declared.optional,
                     self._condition(declared, *here),
                     missing(self.file, here, self.loss, declared, type_, self.sink),
+                    mask_of_key(self.file, here, declared, type_, self.sink),
                 )
             )
         known = [role.name for role in made]

@@ -70,6 +70,7 @@ class LossRole:
         optional: whether the data may lack it.
         when: the condition on parameters under which it is there; None for always.
         missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
+        mask: whether the class reads from it which samples count, or which don't.
     """
 
     name: str
@@ -82,6 +83,7 @@ class LossRole:
     optional: bool = False
     when: Typed | None = None
     missing: float | Literal["estimate"] | None = None
+    mask: Literal["true", "not"] | None = None
 
     @property
     def accepted(self) -> str:
@@ -185,6 +187,9 @@ class CheckedLoss:
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
+        mask: which samples count.
+        masks: which count for a term besides, by its name.
+        samples: the dimensions of a sample behind those of the batch, by their names.
         estimators: the value estimators that users may choose, the default first.
         learnables: the numbers that are learned.
         parent: the class that its class extends; None of one that extends no declared one.
@@ -206,6 +211,9 @@ class CheckedLoss:
     each: frozenset[str] = frozenset()
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
+    mask: Statement | None = None
+    masks: Mapping[str, Statement] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)

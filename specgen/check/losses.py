@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from specgen.check.lints.losses import LossToLint, lint_loss
@@ -10,6 +11,7 @@ from specgen.check.loss_batch import batch_functions
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
+from specgen.check.loss_masks import report_late_masks, sample_dimensions
 from specgen.check.loss_model import (
     CheckedLoss,
     Choice,
@@ -117,7 +119,14 @@ class _Checker:
         self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
-        let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
+        let = self._section("let")
+        mask = self._masking("mask") if self.loss.mask is not None else None
+        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        masks = {
+            name: made
+            for name in self.outputs.masked
+            if (made := self._masking("terms", name, "mask")) is not None
+        }
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -141,7 +150,7 @@ class _Checker:
                 metrics,
                 writes,
                 frozenset(self.calls.called),
-                self._asked(),
+                self._asked([mask, *masks.values()]),
             )
             lint_loss(parts, self.sink)
             warn_whole_numbers(self.file, self.path, self.loss.params, self.assigned, self.sink)
@@ -161,6 +170,9 @@ class _Checker:
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
+            mask=mask,
+            masks=masks,
+            samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
             estimators=self.declared.estimators,
             types=self.types,
             symbols=self._symbols(),
@@ -168,12 +180,15 @@ class _Checker:
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
+            report_late_masks(checked, self.sink)
         return checked
 
-    def _asked(self) -> frozenset[str]:
-        """The names that conditions of terms, metrics and keys ask for."""
+    def _asked(self, masks: Iterable[Statement | None]) -> frozenset[str]:
+        """The names that conditions of terms, metrics and keys, and masks ask for."""
         found = [*self.outputs.when.values(), *(r.when for r in self.declared.roles if r.when is not None)]
-        return frozenset(s.name for typed in found for s in typed.symbols_read)
+        reads = frozenset(s.name for typed in found for s in typed.symbols_read)
+        reads |= {name for mask in masks if mask is not None for name in mask.reads}
+        return reads | {role.name for role in self.declared.roles if role.mask is not None}
 
     def _sample(self) -> Binding | None:
         """One number of each sample, by which samples are counted."""
@@ -227,6 +242,10 @@ class _Checker:
                 made.append(statement)
         return tuple(made)
 
+    def _masking(self, *place: str) -> Statement | None:
+        """A truth value of each sample: whether it counts."""
+        return self._assignment("mask", ".".join(place), self.file.scalar(*self.path, *place), place)
+
     def _target(self, section: str, key: Scalar, value: Scalar) -> bool:
         """Whether something may be called so here."""
         name = key.text
@@ -249,7 +268,9 @@ class _Checker:
             return False
         return self.names.claim(name, _KINDS[section], key.span)
 
-    def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
+    def _assignment(
+        self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
+    ) -> Statement | None:
         expr = parse(source, self.sink)
         # What reads a value that is wrong already is not reported again.
         if (
@@ -260,7 +281,7 @@ class _Checker:
         ):
             self.broken.add(name)
             return None
-        path = ".".join((*self.path, section, name))
+        path = ".".join((*self.path, *(place or (section, name))))
         if section == "let" and (forward := self.calls.whole(name, expr, source, path)) is not None:
             value = self._proved(forward.value, source)
             if value is None:
@@ -278,7 +299,7 @@ class _Checker:
             self.broken.add(name)
             return None
         self.types[name] = typed.type
-        statement = self._statement(section, name, rewritten, source, typed)
+        statement = self._statement(section, name, rewritten, source, typed, place)
         self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
             self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
@@ -347,9 +368,17 @@ class _Checker:
         self.types[name] = type
         self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
 
-    def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
+    def _statement(
+        self,
+        section: str,
+        name: str,
+        expr: Expr,
+        source: Scalar,
+        typed: Typed,
+        place: tuple[str, ...] = (),
+    ) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))
-        path = (*self.path, section, name)
+        path = (*self.path, *(place or (section, name)))
         type = typed.type
         if section == "terms":
             type = Type(type.dtype)
@@ -371,9 +400,10 @@ class _Checker:
 
     def _values_read(self) -> None:
         """A value that nothing reads is a slip: most often another one is read in its place."""
-        sections = [name for name in ("let", "terms", "metrics", "writes") if getattr(self.loss, name)]
-        nodes = {name: self.file.node(*self.path, name) for name in sections}
-        let, reads = nodes.get("let"), all_reads(nodes.values())
+        sections = ("let", "terms", "metrics", "writes", "mask")
+        nodes = {name: self.file.node(*self.path, name) for name in sections if getattr(self.loss, name)}
+        masks = [self.file.node(*self.path, "terms", name, "mask") for name in self.outputs.masked]
+        let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])
         given = self.loss.value_estimator
         if isinstance(let, MappingNode) and reads is not None:
             if isinstance(given, Estimator) and given.value is not None:

@@ -182,6 +182,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
+    if plan.masks:
+        yield "combined_mask"
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]

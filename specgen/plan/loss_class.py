@@ -43,7 +43,7 @@ _ESTIMATORS = {
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
-    read = [role for role in loss.roles if role.after or role in parts.roles]
+    read = [role for role in loss.roles if role.after or role in parts.roles or role.mask is not None]
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
@@ -71,7 +71,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         refusals=tuple(_refusals(loss)),
         learnables=tuple(map(learnable_plan, loss.learnables)),
         in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
-        further_keys=tuple(_in_key(loss, parts, role) for role in parts.roles if _may_lack(role)),
+        further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in _records(made.value) for made in loss.forward),
         values=tuple(
@@ -85,11 +85,19 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         call=_call(loss, parts),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
-            *(
-                ReturnPlan(s.name, f"self._reduce_loss(terms.{s.name}, tensordict)", s.target in loss.when)
-                for s in loss.terms
-            ),
+            *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
             *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
+        ),
+        masks=tuple(
+            (
+                *_mask_of_key(role),
+                ("~" if role.mask == "not" else "")
+                + role.name
+                + (".squeeze(-1)" if role.type is not None and role.type.col else ""),
+                role.optional,
+            )
+            for role in loss.roles
+            if role.mask is not None
         ),
         left_out=tuple(
             (s.name, _condition(loss, condition_of(loss.when[s.target])))
@@ -287,6 +295,9 @@ def _read(loss: CheckedLoss, role: LossRole) -> Code:
     if role.optional:
         return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
     text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    if loss.samples and role.type is not None:
+        features = role.type.rank + role.type.col
+        text = f"self._of_samples({text}, {record}, {len(loss.samples) + features})"
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
@@ -307,11 +318,26 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     return text if network.apart is True else f"{text} if {network.apart} else None"
 
 
+def _reduced(loss: CheckedLoss, statement: Statement) -> str:
+    """A term, reduced over the samples that count for it."""
+    mask = ", terms.mask" if loss.mask is not None else ""
+    mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
+    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask})"
+
+
+def _mask_of_key(role: LossRole) -> tuple[str, Code]:
+    """The variable of a mask that the data hold, and what reads it."""
+    record = "self._next(tensordict)" if role.after else "tensordict"
+    read = "_read_if_there" if role.optional else "_read"
+    return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
+
+
 def _metric(loss: CheckedLoss, statement: Statement) -> Code:
     if statement.target in loss.each:
         return Code(f"terms.{statement.name}")
     if loss.types[statement.target].level == "batch":
-        return Code(f"self._mean(terms.{statement.name}, tensordict)")
+        mask = ", terms.mask" if loss.mask is not None else ""
+        return Code(f"self._mean(terms.{statement.name}, tensordict{mask})")
     return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 

@@ -91,6 +91,7 @@ class LossPlan:
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
         returns: terms and metrics.
+        masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
     """
@@ -116,6 +117,7 @@ class LossPlan:
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
     returns: tuple[ReturnPlan, ...]
+    masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
 

@@ -295,20 +295,20 @@ class LossModule(FunctionalModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
+    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
+        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
         owner = type(self).__name__
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
             self._reduction,
-            mask=self._mask(tensordict),
+            mask=self._mask(tensordict) if mask is None else mask,
             weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
         )
 
-    def _mean(self, metric: Tensor, tensordict: TensorDictBase) -> Tensor:
+    def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
         """The mean of one value per sample, or the fraction that is true, of the samples that count."""
-        mask = self._mask(tensordict)
+        mask = self._mask(tensordict) if mask is None else mask
         values = metric if metric.is_floating_point() else metric.float()
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
@@ -328,6 +328,11 @@ class LossModule(FunctionalModule):
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+
+    def _of_samples(self, value: Tensor, tensordict: TensorDictBase, behind: int) -> Tensor:
+        """A value with as many dimensions behind those of the batch: one of all agents, say, meets those of each."""
+        lacking = tensordict.batch_dims + behind - value.ndim
+        return value[(slice(None),) * tensordict.batch_dims + (None,) * lacking] if lacking > 0 else value
 
     def _read_or(
         self,

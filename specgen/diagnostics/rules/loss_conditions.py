@@ -114,3 +114,27 @@ value_estimator: {default: gae, network: critic_network}
 """,
     without="KeyError for `state_value` at the first batch, or advantages of values that an old network wrote.",
 )
+
+WRONG_MASK = Rule(
+    "SG466",
+    "wrong mask of samples",
+    """\
+A mask is one truth value of each sample: whether it counts. Statistics over the batch leave out what it leaves out, so
+that it is known before them.
+
+```yaml
+let:
+  ratio: exp(log_p - sample_log_prob)
+mask: ratio
+```
+
+Write:
+
+```yaml
+let:
+  ratio: exp(log_p - sample_log_prob)
+mask: isfinite(ratio)
+```
+""",
+    without="A mask of numbers multiplies: padding that is NaN makes the loss NaN, and a mask of another shape masks by features.",
+)
