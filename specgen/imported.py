@@ -98,7 +98,7 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "distance_loss", "next_key")
+_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "as_policy", "distance_loss", "next_key")
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.record import Builtin, Param
@@ -112,5 +113,8 @@ DISTANCE = Builtin(
 
 LOSS_BUILTINS: dict[str, Builtin] = {DISTANCE.name: DISTANCE, VALUE_ESTIMATE.name: VALUE_ESTIMATE}
 
-LATER = frozenset({"log_prob", "rsample", "sample", "entropy", "batch_mean", "batch_std"})
+LATER = frozenset({"batch_mean", "batch_std"})
 """Functions of losses that the language reserves and that are not available yet."""
+
+OF_LOSSES = LATER | LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys()
+"""The names of all functions of losses: no value can be called so."""

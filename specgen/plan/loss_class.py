@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.loss_model import (
-    Alias,
-    CheckedLoss,
-    Choice,
-    LossNetwork,
-    LossRole,
-    NetworkCall,
-    NetworkValue,
-)
-from specgen.check.model import Statement, identifier
+from specgen.check.loss_model import CheckedLoss, LossNetwork, LossRole
+from specgen.check.model import Statement
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
-from specgen.expr import Typed
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.loss_forward import ForwardPrinter, python, records, reparameterized, roles_read
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
 from specgen.plan.loss_parts import LossParts
-from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
+from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.plan.per_env import param_annotation
 from specgen.plan.refusals import refusals
-from specgen.program.torch_text import print_expression
 
 _ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
 
@@ -32,7 +23,8 @@ _ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
-    read = (role for role in loss.roles if role.after or role in parts.roles)
+    forward, inside = ForwardPrinter(loss), roles_read(loss)
+    read = (role for role in loss.roles if role.after or role in parts.roles or role.name in inside)
     return LossPlan(
         name=loss.name,
         doc=tuple(_doc(loss)),
@@ -43,20 +35,23 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
             NetworkPlan(
-                n.name, str(n.target), n.target is not False, n.action is not None, _apart(loss, n), n.members
+                n.name,
+                str(n.target),
+                n.target is not False,
+                n.action is not None,
+                _apart(loss, n),
+                n.members,
+                n.policy,
+                reparameterized(loss, n),
             )
             for n in loss.networks
         ),
         params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
         in_keys=tuple((role.name, role.after) for role in read),
-        reads_next=after or any("next" in _records(made.value) for made in loss.forward),
-        values=tuple(
-            Line(_assigned(made.name, _value(loss, made.value)), made.path)
-            for made in loss.forward
-            if not made.replaced
-        ),
-        call=_call(loss, parts),
+        reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        values=tuple(forward.lines()),
+        call=_call(loss, parts, forward),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
             *((s.name, f"self._reduce_loss(terms.{s.name}, tensordict)") for s in loss.terms),
@@ -81,7 +76,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     yield ""
     yield "Args:"
     for network in loss.networks:
-        yield from hanging(f"{network.name}: {network.doc or f'writes `{network.output}`.'}")
+        yield from hanging(f"{network.name}: {network.doc or _gives(network)}")
     for param in loss.params:
         limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
         yield from hanging(
@@ -101,10 +96,17 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     )
     yield ""
     yield "Raises:"
-    yield from hanging("TypeError: if a network is not a module.")
+    if any(network.policy for network in loss.networks):
+        yield from hanging("TypeError: if a network is not a module, or a policy gives no distribution.")
+    else:
+        yield from hanging("TypeError: if a network is not a module.")
     yield from hanging(
         "ValueError: if a keyword has a value that it does not take, or they contradict each other."
     )
+
+
+def _gives(network: LossNetwork) -> str:
+    return f"{'gives the distribution of' if network.policy else 'writes'} `{network.output}`."
 
 
 def _what(loss: CheckedLoss) -> str:
@@ -125,64 +127,17 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in loss.params:
         yield from refusals(param)
     for requirement in loss.require:
-        broken = _python(negated(requirement.condition.typed))
+        broken = python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
-def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
-    args: list[Text] = [_value(loss, made.value) if made.replaced else made.name for made in parts.values]
+def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallPlan:
+    args: list[Text] = [forward.argument(made) for made in parts.values]
     args += [_read(loss, role) for role in parts.roles]
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
     return CallPlan(parts.function, tuple(args))
-
-
-def _assigned(name: str, value: Code) -> Code:
-    return using(f"{name} = {value}", *value.uses)
-
-
-def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
-    match value:
-        case NetworkCall():
-            network = next(one for one in loss.networks if one.name == value.network)
-            record = "tensordict" if value.record == "now" else "next_tensordict"
-            called = f"{network.name}.{value.variant}({record}, keys.{network.output}"
-            behind = ", randomness=self.vmap_randomness)" if network.members else ")"
-            behind += ".squeeze(-1)" if network.type.col else ""
-            return _function(loss, value, called, behind) if value.replaced else Code(called + behind)
-        case Alias():
-            return Code(identifier(value.name))
-        case Choice():
-            assert value.typed is not None
-            chosen = _python(value.typed, "self.")
-            then, otherwise = _value(loss, value.then), _value(loss, value.otherwise)
-            return using(f"{then} if {chosen} else {otherwise}", *then.uses, *chosen.uses, *otherwise.uses)
-
-
-def _function(loss: CheckedLoss, call: NetworkCall, called: str, behind: str) -> Code:
-    """A network as a function of what it reads instead of the data, which stands in its call between two texts.
-
-    Numbers have a trailing 1 in the data, and none in expressions.
-    """
-    numbers = {role.name for role in loss.roles if role.type is not None and role.type.col}
-    numbers |= {one.output for one in loss.networks if one.type.col}
-    replaced = ", ".join(
-        f"keys.{name}: {identifier(name)}{'.unsqueeze(-1)' if name in numbers else ''}"
-        for name in call.replaced
-    )
-    arguments = ", ".join(map(identifier, call.replaced))
-    return Code(f"lambda {arguments}: {called}, {{{replaced}}}{behind}")
-
-
-def _records(value: NetworkValue) -> set[str]:
-    match value:
-        case NetworkCall():
-            return {value.record}
-        case Alias():
-            return set()
-        case Choice():
-            return _records(value.then) | _records(value.otherwise)
 
 
 def _read(loss: CheckedLoss, role: LossRole) -> Code:
@@ -218,8 +173,3 @@ def _metric(loss: CheckedLoss, statement: Statement) -> Code:
 
 def _actions(loss: CheckedLoss) -> bool:
     return any(network.action is not None for network in loss.networks)
-
-
-def _python(condition: Typed, owner: str = "") -> Code:
-    """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
-    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

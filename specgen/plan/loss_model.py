@@ -28,6 +28,8 @@ class NetworkPlan:
         qvalue: whether it gives a value for each action.
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
+        policy: whether it gives a distribution.
+        reparameterized: whether draws from that need gradients.
     """
 
     name: str
@@ -36,6 +38,8 @@ class NetworkPlan:
     qvalue: bool
     apart: str
     members: str | None
+    policy: bool = False
+    reparameterized: bool = False
 
     @property
     def annotation(self) -> str:

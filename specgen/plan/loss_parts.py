@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specgen.check.loss_model import Forward, LossRole
+from specgen.check.loss_forward import Forward
+from specgen.check.loss_model import LossRole
 from specgen.check.model import Parameter
 
 

@@ -2,10 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03de196dc574aaecbe9f1f9a2e27b88e368900d95792b2188010ef0d4e4a73ba
+# specgen: sha256=89622df65409756fe281dc58079b3a010beb02883d043c5e2067dc88efabb40f
 """The generated losses."""
 
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .iql import IQLLoss, IQLLossOutput, IQLLossTerms
 
-__all__ = ["DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms"]
+__all__ = [
+    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
+    "IQLLossOutput", "IQLLossTerms",
+]

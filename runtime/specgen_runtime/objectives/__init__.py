@@ -6,6 +6,7 @@ from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -28,6 +29,7 @@ __all__ = [
     "LossFunction",
     "LossModule",
     "MultiAgentGAE",
+    "PolicyDistribution",
     "Reduction",
     "SoftUpdate",
     "TD0Estimator",
@@ -39,6 +41,7 @@ __all__ = [
     "ValueEstimators",
     "VmapRandomness",
     "add_random_module",
+    "as_policy",
     "distance_loss",
     "hold_out_net",
     "next_key",

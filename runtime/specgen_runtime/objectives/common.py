@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
 from torch import Tensor
@@ -40,6 +41,7 @@ class LossModule(FunctionalModule):
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
+        generator: what the loss draws its random numbers from; None for torch's default generator.
     """
 
     @dataclass
@@ -51,6 +53,7 @@ class LossModule(FunctionalModule):
     out_keys: ClassVar[list[str]] = []
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
+    generator: torch.Generator | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,6 +62,7 @@ class LossModule(FunctionalModule):
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
+        self.generator = None
         self.value_type = self.default_value_estimator
         self.register_module("_value_estimator", None)
 
@@ -296,6 +300,16 @@ class LossModule(FunctionalModule):
     def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
+
+    def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
+        value = self._read(tensordict, key, role)
+        if value.requires_grad:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
+                "gradients into the policy that collected it. Detach it."
+            )
+        return value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""

@@ -20,7 +20,9 @@ def loss_component(loss: CheckedLoss) -> Component:
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
-    inputs = [Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward]
+    inputs = [
+        Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward if not made.inner
+    ]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
     inputs.append(Input(estimator, "function"))
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
