@@ -9,15 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-from benchmarks.harness import Budget, Row, Work, paired
+from benchmarks.harness import Budget, Row, Work
+from benchmarks.processes import beside_torch, bytecode, run_python
 from benchmarks.projects import CLASSES, make_project, schema_text
 from specgen.project import load_project
 from specgen.project.build import Workspace
@@ -33,10 +32,10 @@ def rows(budget: Budget) -> Iterator[Row]:
         make_project(root, FILES)
         places = {"SPECGEN_CACHE_DIR": str(cache), "XDG_STATE_HOME": str(Path(folder, "state"))}
         edits = itertools.count(FILES)
-        with patch.dict(os.environ, places):
+        with bytecode(), patch.dict(os.environ, places):
 
             def build() -> None:
-                _run("-m", "specgen", "build", "--root", str(root))
+                run_python("-m", "specgen", "build", "--root", str(root))
 
             def forget() -> None:
                 shutil.rmtree(cache, ignore_errors=True)
@@ -60,11 +59,7 @@ def rows(budget: Budget) -> Iterator[Row]:
                 build()
 
             def row(what: str, work: Work, seconds: float) -> Row:
-                torch = Work(lambda: _run("-c", "import torch"))
-                name = f"{FILES * CLASSES:,} classes, {what}"
-                return paired(
-                    name, work, torch, budget, peer_name="python -c 'import torch'", limit=_TORCH / seconds
-                )
+                return beside_torch(f"{FILES * CLASSES:,} classes, {what}", work, budget, _TORCH / seconds)
 
             everything = row("all new", Work(cold), 6)
             forget()
@@ -90,11 +85,4 @@ def _megabytes(root: Path) -> int:
         "subprocess.run([sys.executable, '-m', 'specgen', 'build', *sys.argv[1:]], stdout=subprocess.DEVNULL)\n"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
     )
-    return int(_run("-c", code, "--root", str(root)))
-
-
-def _run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return int(run_python("-c", code, "--root", str(root)))

@@ -6,6 +6,7 @@ Exit codes: 0 all is well; 1 the schemas have errors, or (check) generated files
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
@@ -138,6 +139,7 @@ def _run(root: Path, watch: bool, once: Callable[[Workspace], None]) -> None:
                         break
                     once(workspace)
                 click.echo("waiting for changes, Ctrl+C ends it")
+                gc.collect()  # now nobody waits for it
             workspace = Workspace(project)
     except KeyboardInterrupt:
         click.echo()

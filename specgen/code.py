@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from specgen.literals import literal
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from specgen.check import file as checks
 from specgen.check.allow import apply_allow
@@ -18,6 +17,7 @@ from specgen.source import PythonSchema, from_python, parse_yaml
 from specgen.source.gymnasium_uses import find_uses
 from specgen.source.nodes import Mapping as MappingNode
 from specgen.source.outline import Outline, content_digest, names_alone
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,15 @@ def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFil
     sink = Sink()
     root = _parse(path, source, sink)
     if root is None:
-        return Outline(path, None, False, (), (), sink.items, "", ""), None
+        return Outline(path, None, False, (), (), sink.items, "", "", False), None
     file = load(path, root, sink)
     classes = check_declarations(file, sink) if file is not None else ()
     uses = tuple(find_uses(root))
     specs = content_digest(root, ("specs",))
     visible = content_digest(root, ("specs", "envs", "transforms"))
+    extends = file is not None and any(loss.extends for loss in file.module.losses.values())
     names = names_alone(root)
-    return Outline(path, names, file is not None, classes, uses, sink.items, specs, visible), file
+    return Outline(path, names, file is not None, classes, uses, sink.items, specs, visible, extends), file
 
 
 def compile_files(
@@ -146,8 +147,10 @@ def check_and_plan(
     envs = plan_envs(checked) if not Sink(job.found).has_errors else None
     seen = Interface(interface, envs[1] if envs is not None else None)
     imported = [other for path in job.imports if (other := interfaces[path].planned) is not None]
-    # Where a chain is around an environment with mistakes, they are said there, and the chain is not checked.
-    whole = len(checked.chains) == len(file.module.chains) and len(imported) == len(job.imports)
+    # Where a chain is around an environment with mistakes, or a loss extends one, they are said there, and it is not checked.
+    classes = sum(not loss.abstract for loss in file.module.losses.values())
+    whole = len(checked.chains) == len(file.module.chains) and len(checked.losses) == classes
+    whole = whole and len(imported) == len(job.imports)
     if job.output is None or envs is None or sink.has_errors or not whole:
         return sink.items, None, seen
     return sink.items, plan_file(checked, job.output, envs, imported), seen

@@ -5,7 +5,7 @@ The planner finds the imports of a module here; the checker, what no declaration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,17 @@ _RUNTIME_TYPED = (
     "States",
     "TypedTensorDict",
 )
-_RUNTIME_LOSSES = ("LossModule", "Reduction", "ValueEstimators", "as_policy", "distance_loss", "next_key")
+_RUNTIME_LOSSES = (
+    "LossModule",
+    "Reduction",
+    "ValueEstimators",
+    "add_learnable",
+    "as_policy",
+    "distance_loss",
+    "moved_between",
+    "next_key",
+    "read_between",
+)
 _RUNTIME_MODULES = (
     "ActionSpace",
     "ActionSpaceName",

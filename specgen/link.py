@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from specgen.diagnostics import Diagnostic, Sink
@@ -17,10 +16,11 @@ from specgen.source import Sequence as SequenceNode
 from specgen.source.clashes import check_clashes
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms")
+_SEEN = ("specs", "envs", "transforms", "losses")
 """The sections whose declarations other files may use."""
 
 
@@ -156,7 +156,22 @@ class Linked:
             repr(self._seen_by(path)),
             self._records_digest(path),
             *(part for target in self.imports[path] for part in (target, interfaces[target])),
+            *self._inherited_by(path),
         )
+
+    def _inherited_by(self, path: str) -> list[str]:
+        """Digests of the files whose losses those of a file may extend, directly or through others."""
+        found: dict[str, str] = {}
+        wanted = [path]
+        while wanted:
+            here = wanted.pop()
+            if not self._outlines[here].extends:
+                continue
+            for target in self.imports[here]:
+                if target not in found:
+                    found[target] = self._contents[target]
+                    wanted.append(target)
+        return [part for item in sorted(found.items()) for part in item]
 
     def _interface_digest(self, path: str) -> str:
         """A digest of all that files that import this one may know of it, wherever in the file it stands."""

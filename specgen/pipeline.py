@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import field
+from typing import TYPE_CHECKING, Protocol
 
 from specgen.check.files import check_files
 from specgen.diagnostics import Diagnostic, Rule, Sink, internal_error, tidy
@@ -17,28 +17,15 @@ from specgen.diagnostics.rules import yaml as yaml_rules
 from specgen.diagnostics.rules.expressions import TAG_REFUSED
 from specgen.emit.packages import PackagePlan, plan_packages
 from specgen.link import Job, Linked, Source, content_of, digest_of
+from specgen.memo import Memo, Memory
 from specgen.settings import Config, Library
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.compile_file import CompiledFile, Interface
     from specgen.schema.load import SchemaFile
-
-Kind = Literal["outline", "result", "interface", "text"]
-"""What is kept of a file: what it says of itself; what came of it; what importing files may know; its module."""
-
-
-class Memo(Protocol):
-    """What earlier compilations found out, each by a digest of everything that it depends on."""
-
-    def get(self, kind: Kind, key: str) -> Any:
-        """What is known under a key; None when nothing is."""
-        ...
-
-    def put(self, kind: Kind, key: str, value: Any) -> None:
-        """Keep what was found out."""
-        ...
 
 
 class Workers(Protocol):
@@ -141,21 +128,6 @@ def compile_sources(
         return Compiled(diagnostics=settled([*compilation.diagnostics, internal_error(error)]))
 
 
-class Memory:
-    """A memo that lasts as long as it is held."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Kind, str], Any] = {}
-
-    def get(self, kind: Kind, key: str) -> Any:
-        """What is known under a key."""
-        return self._known.get((kind, key))
-
-    def put(self, kind: Kind, key: str, value: Any) -> None:
-        """Keep what was found out."""
-        self._known[kind, key] = value
-
-
 class _Compilation:
     """One run of the compiler; what was found when something breaks is still there."""
 
@@ -241,6 +213,9 @@ class _Compilation:
         todo = set(wanted)
         if not todo:
             return
+        from specgen.emit.render import keep_templates
+
+        keep_templates(self.memo)
         interfaces: dict[str, Interface] = {}
         for path in reversed(order):
             for target in self.linked.imports[path] if path in todo and path in self.linked.sound else ():

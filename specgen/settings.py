@@ -6,7 +6,8 @@ import keyword
 import posixpath
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from specgen.values import dataclass
 
 LONGEST_NAME = 100
 """How many characters a name has at most: classes, variables and files are called after it."""

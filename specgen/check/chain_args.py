@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from specgen.check.model import Parameter
@@ -15,6 +15,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find, to_data
 from specgen.source import Mapping, Node, Scalar, Sequence
+from specgen.values import dataclass
 
 _LISTS = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_around import can_step, folded_entries
@@ -26,6 +26,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 
 @dataclass

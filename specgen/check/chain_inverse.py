@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from specgen.check.chain_args import Arguments
@@ -25,6 +25,7 @@ from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, in
 from specgen.expr.sizes import Dim, Rest
 from specgen.expr.spec_limits import Bound, flatten
 from specgen.expr.symbols import Key
+from specgen.values import dataclass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.chain_args import Arguments
 from specgen.check.chain_position import Position
@@ -15,6 +15,7 @@ from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr.patterns import Match, NoMatch, match
 from specgen.expr.symbols import Key
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
 from specgen.check.transform_model import CheckedTransform, Phase
 from specgen.expr import Binding, Symbol
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from specgen.check.model import Parameter
@@ -13,6 +12,7 @@ from specgen.expr import parse
 from specgen.expr.tree import Call, Compare, Expr, Logic, Name, children, subexpressions
 from specgen.literals import literal
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 Test = Literal["given", "true", "is"]
 

@@ -110,6 +110,8 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
     for section, what in SECTIONS.items():
         node = file.root.get(section)
         for key, _ in node.entries if isinstance(node, MappingNode) else ():
+            if section == "losses" and (loss := file.module.losses.get(key.text)) and loss.abstract:
+                continue  # it has no class
             env = file.module.envs.get(key.text)
             transform = file.module.transforms.get(key.text) if section == "transforms" else None
             more: tuple[str, ...] = PYTHON_SUFFIXES if env is not None and env.python is not None else ()

@@ -6,13 +6,13 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.dtypes import is_int
 from specgen.expr.types import Cut, NewAxis
+from specgen.values import dataclass
 
 Numbers = Sequence[float]
 

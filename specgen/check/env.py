@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from specgen.check.consts import check_consts, check_dims
@@ -32,6 +31,7 @@ from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.fields import SpecField
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 
 def check_env(

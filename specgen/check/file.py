@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from specgen.check.allow import apply_allow
@@ -17,8 +17,10 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
+    from specgen.check.loss_parents import ParentLoss
     from specgen.check.losses import CheckedLoss
 
 Visible = Mapping[str, Mapping[str, str]]
@@ -47,11 +49,13 @@ class Interface:
         specs: its named specs, each checked where it is used.
         envs: its environments.
         transforms: its transforms.
+        losses: its losses, as those know them that extend them.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
+    losses: Mapping[str, ParentLoss]
 
 
 def check_file(
@@ -96,11 +100,19 @@ def check_file(
     for name in file.module.transforms:
         if (transform := check_transform(file, name, module, sink)) is not None:
             checked.transforms[name] = transform
-    for name in file.module.losses:
-        from specgen.check.losses import check_loss
+    losses: dict[str, ParentLoss] = {}
+    if file.module.losses:
+        from specgen.check.file_losses import check_losses
 
-        if (loss := check_loss(file, name, module, sink)) is not None:
-            checked.losses[name] = loss
+        imported = {name: interfaces[path].losses[name] for name, path in visible["losses"].items()}
+        others = frozenset[str]().union(
+            file.module.envs,
+            file.module.transforms,
+            file.module.chains,
+            visible["envs"],
+            visible["transforms"],
+        )
+        checked.losses, losses = check_losses(file, module, imported, others, sink)
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -117,12 +129,14 @@ def check_file(
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(_named_specs(file), checked.envs, checked.transforms)
+    return checked, Interface(_named_specs(file), checked.envs, checked.transforms, losses)
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
     """The named specs of a file, with nothing else of it."""
     specs = file.module.specs
+    if not specs:
+        return {}
     node = file.root.get("specs")
     key = file.root.key("specs")
     entries = ((key, node),) if key is not None and node is not None else ()

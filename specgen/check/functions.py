@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from specgen.check.call_cycles import calling_order
@@ -17,6 +17,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, Level, Symbol, Type, full, infer, parse
 from specgen.schema.env import Function as Declared
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 _RECORDS: dict[Level, str] = {"ctor": "params", "const": "consts"}
 """The records that functions are passed, by the level of what is read of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from specgen.check.model import AgentGroup
@@ -14,9 +14,10 @@ from specgen.diagnostics.rules import agents as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import specs as spec_rules
 from specgen.expr import Binding, SpecType, Type, point
-from specgen.expr.types import SourceText
+from specgen.expr.source_text import SourceText
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 MAX_AGENTS = 100_000
 """A group of more is a mistake: each agent has a name in the generated class."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_distributions import policy_type
+from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -20,6 +21,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, full
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
+from specgen.values import dataclass
 
 ESTIMATORS = ("td0", "td1", "td_lambda")
 """What `value_estimate` can be: targets from the value of the next state."""
@@ -42,6 +44,7 @@ class Declared:
         names: the namespace of the loss.
         sink: takes every mistake.
         params: the constructor keywords.
+        learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
         estimators: the value estimators that users may choose, the default first; none where there is none.
@@ -53,6 +56,7 @@ class Declared:
     names: Names
     sink: Sink
     params: tuple[Parameter, ...] = ()
+    learnables: tuple[CheckedLearnable, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
@@ -65,6 +69,9 @@ class Declared:
             self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
         )
         self.scope = {**WORDS, **scope}
+        learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
+        self.learnables = learnables.checked(self.loss.learnable)
+        self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
         self.roles = self._roles(self.networks)
         for role in self.roles:
@@ -83,7 +90,7 @@ class Declared:
         self.estimators = self._estimators()
 
     def _refuse_unavailable(self) -> None:
-        for section in ("learnable", "samples", "mask"):
+        for section in ("samples", "mask"):
             if getattr(self.loss, section):
                 self._later(f"`{section}` is", section)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.expr import Type
 from specgen.expr.sizes import AXES, Sym
+from specgen.expr.tree import Call
 from specgen.expr.types import Distribution
+from specgen.values import dataclass
 
 UNTYPED = Type("value without a type")
 """What the data hold under a key without a type, or is drawn for it: it can be scored and handed to networks."""
@@ -42,6 +44,11 @@ DISTRIBUTION_FUNCTIONS = {
 
 DRAWS = ("rsample", "sample")
 """Those that draw from it."""
+
+
+def is_of_distribution(call: Call) -> bool:
+    """Whether a call is of one of these functions."""
+    return call.function.path in DISTRIBUTION_FUNCTIONS
 
 
 def policy_type(event: Type | None, actions: Sym | int | None) -> Distribution:

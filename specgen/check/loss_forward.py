@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
+from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target"]
 Record = Literal["now", "next"]

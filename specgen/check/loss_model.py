@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.loss_forward import Forward
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.expr import Interval, Symbol, Type
 from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,15 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class LossClass:
+    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+
+    name: str
+    module: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True)
 class CheckedLoss:
     """A loss whose networks, keys, types and terms are known to be right.
 
@@ -85,6 +96,8 @@ class CheckedLoss:
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         estimators: the value estimators that users may choose, the default first.
+        learnables: the numbers that are learned.
+        parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -104,3 +117,5 @@ class CheckedLoss:
     estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    learnables: tuple[CheckedLearnable, ...] = ()
+    parent: LossClass | None = None

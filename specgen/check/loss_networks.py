@@ -7,10 +7,10 @@ What reads the data and other such values alone is a value there, computed by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
-from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED
+from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED, is_of_distribution
 from specgen.check.loss_forward import (
     Alias,
     Choice,
@@ -34,6 +34,7 @@ from specgen.diagnostics.rules import losses as rules
 from specgen.expr import Binding, SourceText, Type, infer, tree
 from specgen.expr.tree import Expr, free_names
 from specgen.expr.types import Distribution
+from specgen.values import dataclass
 
 _VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
 _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
@@ -41,7 +42,7 @@ _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 @dataclass
 class NetworkCalls:
-    """Takes the calls of networks and of distributions out of the expressions of one loss, in order.
+    """Takes the calls of networks and of distributions out of the expressions of one loss.
 
     Attributes:
         values: what the class computes, found so far.
@@ -97,7 +98,7 @@ class NetworkCalls:
 
     def _replace(self, expr: Expr) -> Expr:
         match expr:
-            case tree.Call() if self._is_network(expr) or self._is_of_distribution(expr):
+            case tree.Call() if self._is_network(expr) or is_of_distribution(expr):
                 found = self._made(expr, hoisted=True)
                 if found is None:
                     return expr
@@ -151,13 +152,13 @@ class NetworkCalls:
     def _numbers_only(self, name: tree.Name, at: Expr) -> None:
         """Report a distribution, or a value without a type, where an expression computes with it."""
         made = self.values.made(name.path)
-        if made is None or made.replaced:
+        if made is None:
             return
         written = self._source.text[at.start : at.end]
         if made.inner:
             help = f"write one of {', '.join(DISTRIBUTION_FUNCTIONS)} of it"
             self._error(rules.DISTRIBUTION, at, f"`{written}` is a distribution, not a value", help)
-        elif made.type.dtype == UNTYPED.dtype:
+        elif made.type.dtype == UNTYPED.dtype and not made.replaced:
             role = self.networks[made.network].output
             help = f'say what its numbers are: `{role}: {{key: {role}, type: "float32[a]"}}`'
             message = f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
@@ -173,7 +174,7 @@ class NetworkCalls:
                 or (isinstance(part, tree.Name) and self.values.made(part.path) is not None)
                 for part in expr.args[1:]
             )
-        return self._is_network(expr) or self._is_of_distribution(expr)
+        return self._is_network(expr) or is_of_distribution(expr)
 
     def _plain(self, expr: Expr) -> bool:
         """Whether an expression is of networks, distributions, data and such values alone."""
@@ -184,13 +185,14 @@ class NetworkCalls:
             return False
         if self._is_choice(expr):
             # a discrete action is an index in expressions, however the data hold it
-            acted = {network.action for network in self.networks.values()}
             names = {part.path for part in expr.args[1:] if isinstance(part, tree.Name)}
-            return not names & acted and all(map(self._plain, expr.args[1:]))
+            return not names & {network.action for network in self.networks.values()} and all(
+                map(self._plain, expr.args[1:])
+            )
         keywords = (keyword.value for keyword in expr.keywords)
         if self._is_network(expr):
             return all(map(self._plain, keywords))
-        return self._is_of_distribution(expr) and all(map(self._plain, expr.args))
+        return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
         """What a plain expression is; None after reporting a mistake.
@@ -246,15 +248,12 @@ class NetworkCalls:
         where = call.function.path == "where" and len(call.args) == 3 and not call.keywords
         return where and free_names(call.args[0]) <= self.flags
 
-    def _is_of_distribution(self, call: tree.Call) -> bool:
-        return call.function.path in DISTRIBUTION_FUNCTIONS
-
     def _is_network(self, call: tree.Call) -> bool:
         """Whether a call is meant for a network: by its name, or because it reads a record."""
         name = call.function.path.split(".")[0]
         if name in self.networks or name in self.broken:
             return True
-        if self._is_of_distribution(call):
+        if is_of_distribution(call):
             return False
         return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
 
@@ -267,9 +266,7 @@ class NetworkCalls:
         for name, expr in given:
             if self._plain(expr):
                 value = self._plain_value(expr, hoisted=hoisted)
-                if value is None:
-                    return None
-                if not self._fits(name, self.values.type_of(value), expr):
+                if value is None or not self._fits(name, self.values.type_of(value), expr):
                     return None
             else:
                 value = Computed(name)

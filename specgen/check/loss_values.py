@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from specgen.check.loss_distributions import UNTYPED, merged_axes, result_type
 from specgen.check.loss_forward import (
@@ -23,6 +23,7 @@ from specgen.check.loss_model import LossNetwork
 from specgen.expr import Type
 from specgen.expr.types import Distribution
 from specgen.program.names import numbered
+from specgen.values import dataclass
 
 
 @dataclass

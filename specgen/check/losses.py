@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_builtins import LATER, LOSS_BUILTINS, OF_LOSSES, which_member
@@ -44,6 +42,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, Metric
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 __all__ = ["CheckedLoss", "check_loss"]
 
@@ -111,7 +110,7 @@ class _Checker:
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
-        self.broken |= self.loss.learnable.keys()
+        self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
@@ -130,6 +129,7 @@ class _Checker:
                 self.loss,
                 networks,
                 self.declared.roles,
+                self.declared.learnables,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
@@ -157,6 +157,7 @@ class _Checker:
             estimators=self.declared.estimators,
             types=self.types,
             symbols=self._symbols(),
+            learnables=self.declared.learnables,
         )
 
     def _symbols(self) -> dict[str, Symbol]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -26,6 +26,7 @@ from specgen.expr import (
 from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
+from specgen.values import dataclass
 
 Role = Literal["state", "action", "observation", "reward", "done"]
 

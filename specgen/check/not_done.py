@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from specgen.check.statements import SectionResult
 from specgen.diagnostics import Sink
@@ -13,6 +12,7 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_int
 from specgen.expr.tree import Call, Compare, Logic, Name
 from specgen.program.program import ENDING_FLAGS
+from specgen.values import dataclass
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}

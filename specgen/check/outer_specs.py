@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from specgen.check.elements import Elements, elements_of, evaluated
@@ -14,6 +14,7 @@ from specgen.expr import SpecType, Symbol, Type
 from specgen.expr.dtypes import is_int
 from specgen.expr.spec_limits import Bound
 from specgen.expr.spec_types import flatten
+from specgen.values import dataclass
 
 _COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 

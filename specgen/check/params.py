@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from specgen.check.attributes import LOSS_ATTRIBUTES, TRANSFORM_ATTRIBUTES
@@ -29,6 +28,7 @@ from specgen.schema.fields import Param, ParamField
 from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 _TENSOR: Final = "float[...]"
 _ENUM: Final = "enum(a, b)"

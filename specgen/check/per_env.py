@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specgen.check.model import PARAM_DTYPES, Entry, Parameter, ParamKind
@@ -33,6 +32,7 @@ from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile, describe
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specgen.check.model import snake
@@ -16,6 +15,7 @@ from specgen.expr import CONCRETE, SourceText, SpecType, parse_type
 from specgen.expr.type_hints import concrete_form, meant_dtype
 from specgen.schema.fields import Spec, SpecField
 from specgen.schema.load import SchemaFile, describe
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -24,6 +24,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_around import Around as DeclaredAround
 from specgen.source import Scalar
+from specgen.values import dataclass
 
 _KINDS = ("repeat", "skip", "reset_steps")
 _BELONGS = {**dict.fromkeys(("until", "fold", "collect", "taken"), "repeat"), "at_most": "reset_steps"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
@@ -24,6 +24,7 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_buffers import Buffer
+from specgen.values import dataclass
 
 _UNDRAWN = "`update` draws nothing: what is learned follows from what was seen"
 

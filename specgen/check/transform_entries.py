@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from specgen.check.conditions import Condition
 from specgen.expr import Interval, SpecType, Type
 from specgen.expr.sizes import ANY_DIMS, Dims, Rest
+from specgen.values import dataclass
 
 _ANYTHING = SpecType("pattern", "any", ANY_DIMS)
 

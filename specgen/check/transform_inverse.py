@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.model import Parameter, Statement, identifier
 from specgen.check.names import Names
@@ -15,9 +15,11 @@ from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, SpecType, Symbol, Type, Typed, full, infer, parse_type
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
-from specgen.expr.types import At, Excerpt
+from specgen.expr.source_text import Excerpt
+from specgen.expr.types import At
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
+from specgen.values import dataclass
 
 COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 """The kinds that an output of an inverse role can have."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.model import Parameter, PythonSource, Statement
 from specgen.check.transform_entries import Drop, Output, Role
 from specgen.expr import Symbol, Type
 from specgen.expr.sizes import Dims, Sym
+from specgen.values import dataclass
 
 Phase = Literal[
     "reset", "step", "map", "inverse", "outer", "update",

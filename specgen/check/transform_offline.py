@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from specgen.check.model import identifier
 from specgen.check.names import Names
@@ -19,6 +19,7 @@ from specgen.expr.tree import names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_offline import Recursion
+from specgen.values import dataclass
 
 _UNDRAWN = "a recursion over recorded data draws nothing"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from specgen.check.conditions import Condition, read_condition
 from specgen.check.model import Parameter
@@ -23,6 +22,7 @@ from specgen.program.program import ENDING_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import OutKey, Transform
 from specgen.schema.transform_offline import Recursion
+from specgen.values import dataclass
 
 
 @dataclass

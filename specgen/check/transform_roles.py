@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from specgen.check.names import Names, refused
@@ -20,6 +20,7 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, Transform
+from specgen.values import dataclass
 
 GROUPS = ("env.observation", "env.reward", "env.done", "env.action", "env.state")
 _INPUT_GROUPS = ("env.action", "env.state")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from specgen.diagnostics.span import Span
+from specgen.values import dataclass
 
 Severity = Literal["error", "warning"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A range of characters in a file.
 
     Lines and columns count from 1, in characters (not bytes); the end is exclusive. Spans sort by

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

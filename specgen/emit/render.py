@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
+from jinja2.bccache import Bucket
 
 from specgen.emit.layout import (
     bracketed,
@@ -21,6 +22,7 @@ from specgen.emit.layout import (
 )
 from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
+from specgen.memo import Memo
 from specgen.plan.docs import filled_lines
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
@@ -82,6 +84,31 @@ def _exports(names: Iterable[str]) -> str:
     return bracketed("__all__ = [", [literal(name) for name in sorted(names)], "]")
 
 
+class _KeptTemplates(BytecodeCache):
+    """Compiled templates: to compile those of one module takes longer than to compile a schema file."""
+
+    memo: Memo | None = None
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fill in the code of a template, if it is known."""
+        code = self.memo.get("template", bucket.key) if self.memo is not None else None
+        if code is not None:
+            bucket.bytecode_from_string(code)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code of a template."""
+        if self.memo is not None:
+            self.memo.put("template", bucket.key, bucket.bytecode_to_string())
+
+
+_TEMPLATES = _KeptTemplates()
+
+
+def keep_templates(memo: Memo) -> None:
+    """Take compiled templates from where results are kept, and keep there those that are compiled from now on."""
+    _TEMPLATES.memo = memo
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -92,6 +119,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
         auto_reload=False,
+        bytecode_cache=_TEMPLATES,
     )
     environment.filters |= {
         "by_section": _by_section,

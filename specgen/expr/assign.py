@@ -10,8 +10,9 @@ from specgen.expr.dtypes import holds, is_abstract, is_float, is_int, join
 from specgen.expr.interval import Interval
 from specgen.expr.ranges import add, multiply, negate, subtract
 from specgen.expr.sizes import product
+from specgen.expr.source_text import SourceText
 from specgen.expr.spec_types import SpecType, flatten
-from specgen.expr.types import SourceText, Type, Typed
+from specgen.expr.types import Type, Typed
 
 
 def check_assignable(typed: Typed, target: SpecType, source: SourceText, sink: Sink, *, name: str) -> bool:

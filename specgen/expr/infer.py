@@ -22,8 +22,9 @@ from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
+from specgen.expr.source_text import SourceText
 from specgen.expr.tree import Expr
-from specgen.expr.types import At, Binding, Function, NewAxis, SourceText, Type, Typed
+from specgen.expr.types import At, Binding, Function, NewAxis, Type, Typed
 from specgen.literals import literal
 
 _MODULES: Final = ("os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib")

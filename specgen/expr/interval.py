@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.sizes import Dim, Sym, at_most, limits
+from specgen.values import dataclass
 
 _LARGEST_PRODUCT = 2**62
 """No memory holds more numbers."""

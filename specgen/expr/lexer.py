@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr.types import SourceText
+from specgen.expr.source_text import SourceText
+from specgen.values import dataclass
 
 TokenKind = Literal["number", "name", "op", "end"]
 

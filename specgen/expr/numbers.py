@@ -10,7 +10,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.lexer import Token, Tokens, tokenize_type
 from specgen.expr.sizes import Dim, Sym
-from specgen.expr.types import SourceText
+from specgen.expr.source_text import SourceText
 
 _NAMED: Final = {"pi": math.pi, "inf": math.inf}
 _MAX_DEPTH: Final = 40

@@ -8,8 +8,8 @@ from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import tree
 from specgen.expr.lexer import Token, Tokens, tokenize_all
+from specgen.expr.source_text import SourceText
 from specgen.expr.tree import Expr
-from specgen.expr.types import SourceText
 
 _BINARY: Final = {"+": 50, "-": 50, "*": 60, "/": 60, "//": 60, "%": 60, "@": 60, "**": 80}
 _COMPARE: Final = frozenset({"<", "<=", ">", ">=", "==", "!="})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from specgen.expr.dtypes import CONCRETE, FLOAT_RANGES
@@ -11,6 +11,7 @@ from specgen.expr.sizes import Dim, Dims, Rest, Sym, replaced
 from specgen.expr.spec_types import SpecType, flatten
 from specgen.expr.symbols import Symbol
 from specgen.expr.types import Level, Type
+from specgen.values import dataclass
 
 MATCHED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "float": tuple(FLOAT_RANGES),

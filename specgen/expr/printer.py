@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
+from specgen.values import dataclass
 
 TERNARY: Final = 1
 OR: Final = 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
+
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.symbols import Symbol

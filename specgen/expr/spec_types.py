@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, NoReturn, cast
 
 from specgen.diagnostics import Rule, Sink
@@ -14,6 +14,7 @@ from specgen.expr.interval import ANYTHING, Interval, full, store
 from specgen.expr.numbers import Cursor, NotANumber, number, size
 from specgen.expr.parser import parse
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, Sizes, Sym, limits
+from specgen.expr.source_text import Excerpt, SourceText
 from specgen.expr.spec_limits import (
     MAX_ELEMENTS,
     Bound,
@@ -25,7 +26,8 @@ from specgen.expr.spec_limits import (
 )
 from specgen.expr.tree import Expr
 from specgen.expr.type_hints import bounds_in, meant_dtype, meant_type
-from specgen.expr.types import Excerpt, Level, SourceText, Type
+from specgen.expr.types import Level, Type
+from specgen.values import dataclass
 
 SpecKind = Literal[
     "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary", "text",

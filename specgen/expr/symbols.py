@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from specgen.diagnostics import Span
 from specgen.expr.interval import ANYTHING, Interval
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.types import Type

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal as Choice
+
+from specgen.values import dataclass
 
 BinaryOp = Choice["+", "-", "*", "/", "//", "%", "**", "@"]
 CompareOp = Choice["<", "<=", ">", ">=", "==", "!="]
@@ -185,9 +186,11 @@ def free_names(expr: Expr) -> frozenset[str]:
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:
     """`expr` and every expression below it, each before those below it."""
-    yield expr
-    for child in children(expr):
-        yield from subexpressions(child)
+    left = [expr]
+    while left:
+        part = left.pop()
+        yield part
+        left += children(part)[::-1]
 
 
 def names_read(expr: Expr) -> Iterator[Name]:

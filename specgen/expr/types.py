@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal, cast
 
-from specgen.diagnostics import Span
 from specgen.expr.interval import Interval
 from specgen.expr.sizes import Dim, Dims, Rest, Sizes, quotient
 from specgen.expr.symbols import Symbol
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.record import Builtin
@@ -19,37 +19,6 @@ Static = bool | int | float | str
 DrawKind = Literal["uniform", "normal", "randint"]
 
 LEVELS: tuple[Level, ...] = ("lit", "ctor", "const", "batch")
-
-
-class SourceText(Protocol):
-    """Text that knows where its characters stand in a file; `source.Scalar` is one."""
-
-    @property
-    def text(self) -> str:
-        """The decoded text."""
-        ...
-
-    def span_of(self, start: int, end: int) -> Span:
-        """The file span of the characters from `start` up to `end`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A part of a source text."""
-
-    whole: SourceText
-    start: int
-    end: int
-
-    @property
-    def text(self) -> str:
-        """The decoded text."""
-        return self.whole.text[self.start : self.end]
-
-    def span_of(self, start: int, end: int) -> Span:
-        """The file span of the characters from `start` up to `end`."""
-        return self.whole.span_of(self.start + start, self.start + end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +47,15 @@ class Type:
     @property
     def open(self) -> bool:
         """Whether nobody knows how many feature dimensions there are."""
-        return any(isinstance(size, Rest) for size in self.dims)
+        return self.rest is not None
 
     @property
     def rest(self) -> Rest | None:
         """The dimensions of which nobody knows how many there are; None where that is known."""
-        return next((size for size in self.dims if isinstance(size, Rest)), None)
+        for size in self.dims:
+            if isinstance(size, Rest):
+                return size
+        return None
 
     @property
     def sizes(self) -> Sizes:
@@ -365,22 +337,41 @@ class Typed:
     site: DrawSite | None = None
     symbol: Symbol | None = None
     captured: tuple[Symbol, ...] = ()
+    _parts: tuple[Typed, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _symbols_read: tuple[Symbol, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def parts(self) -> tuple[Typed, ...]:
         """The operands, the computed indices, and the settings that are expressions, from left to right."""
+        if self._parts is not None:
+            return self._parts
         parts = self.args
         if self.items:
             parts += tuple([item.index for item in self.items if isinstance(item, At)])
         if self.options:
             parts += tuple(settings(self.options.values()))
+        object.__setattr__(self, "_parts", parts)
         return parts
+
+    @property
+    def symbols_read(self) -> tuple[Symbol, ...]:
+        """The symbols that it reads, from left to right, with those that a called function reads by itself."""
+        if self._symbols_read is not None:
+            return self._symbols_read
+        if self.op == "name":
+            found = (self.symbol,) if self.symbol is not None and self.static is None else self.captured
+        else:
+            found = sum((part.symbols_read for part in self.parts), self.captured)
+        object.__setattr__(self, "_symbols_read", found)
+        return found
 
     def nodes(self) -> Iterator[Typed]:
         """This node and every node below it, each before those below it."""
-        yield self
-        for part in self.parts:
-            yield from part.nodes()
+        left = [self]
+        while left:
+            node = left.pop()
+            yield node
+            left += node.parts[::-1]
 
     @property
     def several(self) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from specgen.code import Code
 from specgen.expr.symbols import Key
 from specgen.plan.model import CalledNetworkPlan, CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

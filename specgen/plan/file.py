@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from specgen.check.file import CheckedFile
 from specgen.check.model import Checked, CheckedEnv
@@ -15,6 +14,7 @@ from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms import plan_transform
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,10 @@ def plan_file(
         if instance.learns or instance.transform.python is not None
     ]
     further |= {transform.name: Import(transform.module, transform.name) for transform in named}
+    parents = (loss.value.parent for loss in checked.losses.values())
+    further |= {
+        one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
+    }
     functions = tuple(spec.function for spec in checked.specs.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from specgen.check.model import Entry, dotted, entry_name
@@ -16,6 +15,7 @@ from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input, Program
 from specgen.program.torch_text import PrintedArgument, PrintedFunction, print_function
+from specgen.values import dataclass
 
 RECORD_DOCS = {
     "dynamics": "the class's object.",

@@ -176,6 +176,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
     yield from ("dataclass", "nn", "overload", "Literal")
+    if plan.parent:
+        yield plan.parent
+    if plan.learnables:
+        yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.actions:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.imported import Import
 from specgen.plan.env_model import EnvironmentPlan
 from specgen.plan.loss_model import LossPlan
 from specgen.plan.model import AliasPlan, DataPlan, FunctionPlan, ProtocolPlan, RecordPlan, SpecTypesPlan
 from specgen.plan.transform_model import TransformPlan
+from specgen.values import dataclass
 
 ClassPlan = EnvironmentPlan | LossPlan | ProtocolPlan | TransformPlan
 TypingPlan = DataPlan | SpecTypesPlan

@@ -11,6 +11,7 @@ from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_forward import ForwardPrinter, python, records, reparameterized, roles_read
+from specgen.plan.loss_learnables import learnable_argument, learnable_plan
 from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, RefusalPlan, Text
@@ -27,6 +28,8 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     read = (role for role in loss.roles if role.after or role in parts.roles or role.name in inside)
     return LossPlan(
         name=loss.name,
+        parent=loss.parent.name if loss.parent is not None else "",
+        drops_roles=loss.parent is not None and not loss.parent.roles <= {role.name for role in loss.roles},
         doc=tuple(_doc(loss)),
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
@@ -48,6 +51,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
+        learnables=tuple(map(learnable_plan, loss.learnables)),
         in_keys=tuple((role.name, role.after) for role in read),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
         values=tuple(forward.lines()),
@@ -137,6 +141,7 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    args += map(learnable_argument, parts.learnables)
     return CallPlan(parts.function, tuple(args))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.expr.symbols import Key
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,24 @@ class NetworkPlan:
 
 
 @dataclass(frozen=True)
+class LearnablePlan:
+    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
+
+    name: str
+    init: Text
+    low: Text
+    high: Text
+    fixed: Text
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
     Attributes:
         name: its name.
+        parent: the class that it extends; empty where that is no declared one.
+        drops_roles: whether it lacks a role that this class has.
         doc: its documentation.
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
@@ -62,6 +74,7 @@ class LossPlan:
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        learnables: the numbers that are learned.
         in_keys: the names of the keys that it reads, and whether it reads them after the step.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
@@ -72,6 +85,8 @@ class LossPlan:
     """
 
     name: str
+    parent: str
+    drops_roles: bool
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
@@ -81,6 +96,7 @@ class LossPlan:
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[tuple[str, bool], ...]
     reads_next: bool
     values: tuple[Line, ...]

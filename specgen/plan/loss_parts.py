@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.check.loss_forward import Forward
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import LossRole
 from specgen.check.model import Parameter
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class LossParts:
         values: what the networks computed.
         roles: what is read from the data.
         params: what is read from the constructor.
+        learnables: the numbers that are learned.
         estimates: whether it takes the value estimator.
     """
 
@@ -25,4 +26,5 @@ class LossParts:
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
+    learnables: tuple[CheckedLearnable, ...]
     estimates: bool

@@ -37,6 +37,7 @@ def _parts(loss: CheckedLoss, terms: Program) -> LossParts:
         values=tuple(made for made in loss.forward if made.symbol in given),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
         params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
+        learnables=tuple(one for one in loss.learnables if one.symbol in given),
         estimates=any(one.kind == "function" for one in terms.inputs),
     )
 
@@ -90,6 +91,8 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
             "value_estimate: from the value of the next state, [*batch], to the target, [*batch]."
         )
     lines += [line for param in parts.params for line in hanging(f"{param.name}: {_param(param)}")]
+    for one in parts.learnables:
+        lines += hanging(f"{one.name}: {_joined('float32 []', one.doc)}.")
     return tuple(lines)
 
 

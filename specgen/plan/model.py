@@ -6,9 +6,8 @@ environments, transforms or losses: each of those is planned as records, functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.code import Code
+from specgen.values import dataclass
 
 Text = str | Code
 """An expression or annotation: one that reads names of its module says so."""

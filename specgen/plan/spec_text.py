@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specgen.code import Code, needs_math
@@ -11,6 +10,7 @@ from specgen.expr import SpecType, Type
 from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.values import dataclass
 
 _COMPOSITE_KEYWORDS = frozenset({"batch_size", "data_cls", "names", "step_mdp_static"})
 """Keywords of `Composite` that are no keys: a key of such a name is written in a dict."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from specgen.check.transform_around import NTH
 from specgen.check.transform_model import Around, CheckedTransform, Phase
@@ -14,6 +14,7 @@ from specgen.plan.transform_draws import phase_draws
 from specgen.plan.transform_functions import PhaseFunction, around_function, ranked
 from specgen.plan.transform_text import variable
 from specgen.program.torch_text import print_expression
+from specgen.values import dataclass
 
 _BASES = {
     "repeat": named("RepeatTransform"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.model import identifier
 from specgen.check.programs.transform_update import update_program
@@ -18,6 +18,7 @@ from specgen.plan.transform_functions import PhaseFunction, network_annotation, 
 from specgen.plan.transform_model import LearnsPlan
 from specgen.program.hoist import hoist
 from specgen.program.program import Assign, Input, InputKind, Program
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from specgen.check.transform_entries import Role
@@ -12,6 +11,7 @@ from specgen.expr import Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.transform_text import has_own_dims
+from specgen.values import dataclass
 
 _POINTWISE: Final = ("operator", "elementwise", "condition", "cast", "batch")
 """Families of built-ins that no axis matters to."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from specgen.check.model import Statement
 from specgen.check.transform_model import PHASES, CheckedTransform, Phase
@@ -16,6 +15,7 @@ from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transform_functions import PhaseFunction
 from specgen.plan.transform_text import dims_text, variable
 from specgen.program.torch_text import print_expression
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

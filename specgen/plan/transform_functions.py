@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
@@ -21,6 +20,7 @@ from specgen.plan.model import FunctionPlan
 from specgen.plan.per_env import param_annotation
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

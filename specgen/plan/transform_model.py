@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, RefusalPlan, Text
 from specgen.plan.transform_around import AroundPlan
 from specgen.plan.transform_columns import ColumnsPlan
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ class _Folding:
                     carried=tuple(replace(one, init=self.expr(one.init)) for one in statement.carried),
                 )
             elif isinstance(statement, Assign):
-                statement = replace(statement, value=self.expr(statement.value))
+                if (value := self.expr(statement.value)) is not statement.value:
+                    statement = replace(statement, value=value)
                 self.note(statement)
             else:
                 statement = replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -12,7 +12,8 @@ from specgen.program.common import value_key
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Input, InputKind, Output, Program, Statement
 from specgen.program.verify import verified
-from specgen.program.walk import read, reads, symbols_read, with_body, with_parts
+from specgen.program.walk import read, reads, with_body, with_parts
+from specgen.values import dataclass
 
 GROUP: Final = "constants"
 """The record in which the steps are given what was computed once."""
@@ -85,7 +86,7 @@ class _Constants:
             elif _is_constant(statement.value, fixed):
                 self.made.setdefault(statement.target, statement)
                 fixed.add(statement.target)
-            elif fixed.isdisjoint(symbols_read(statement.value)):
+            elif fixed.isdisjoint(statement.value.symbols_read):
                 body.append(statement)
             else:
                 body.append(replace(statement, value=self._rest(statement.value, statement, fixed)))
@@ -108,7 +109,7 @@ class _Constants:
 
 def _is_constant(value: Typed, fixed: set[Symbol]) -> bool:
     """Whether a number or a tensor is computed, not only looked at, from `fixed` values alone."""
-    found = set(symbols_read(value))
+    found = set(value.symbols_read)
     nodes = list(value.nodes())
     if value.op == "store" or not found or not found <= fixed or any(node.op == "in_range" for node in nodes):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -17,6 +17,7 @@ from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, targets
+from specgen.values import dataclass
 
 _MUCH: Final = 16
 """From how many numbers on computing something again costs more than keeping its reader with it."""
@@ -140,12 +141,15 @@ def _drawing_all(part: Program, whole: Program) -> Program:
     So a chain that hides a value goes on with the same numbers as its transforms one after the other.
     """
     inputs = list(part.inputs)
+    paths = [one.symbol.path for one in inputs]
     place = len(inputs)
     for one in reversed(whole.inputs):
-        if one.kind == "draw" and one not in inputs:
+        path = one.symbol.path
+        if path in paths:
+            place = paths.index(path)
+        elif one.kind == "draw":
             inputs.insert(place, one)
-        elif one in inputs:
-            place = inputs.index(one)
+            paths.insert(place, path)
     return replace(part, inputs=tuple(inputs))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from specgen.expr import Symbol, Typed
@@ -11,7 +10,8 @@ from specgen.expr.builtins.table import TABLE
 from specgen.program.common import value_key
 from specgen.program.inline import inline
 from specgen.program.program import DONE_FLAGS, Assign, Cell, Component, Program
-from specgen.program.walk import defined, read, reads, symbols_read
+from specgen.program.walk import defined, read, reads
+from specgen.values import dataclass
 
 Rule = Literal["kept", "shifted", "count", "sum", "max", "min", "any", "all", "affine"]
 
@@ -214,7 +214,7 @@ class _Solver:
         """The cells before the step that a value is computed from, and what is never known for all times."""
         found: set[Symbol] = set()
         seen: set[Symbol] = set()
-        pending = list(symbols_read(value))
+        pending = list(value.symbols_read)
         while pending:
             symbol = pending.pop()
             if symbol in seen:

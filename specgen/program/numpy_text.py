@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
@@ -27,6 +26,7 @@ from specgen.literals import literal
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Program
 from specgen.program.walk import reads
+from specgen.values import dataclass
 
 _ARITHMETIC: Final = {"+": ADD, "-": ADD, "*": MUL, "/": MUL}
 _COMPARISONS: Final = ("<", "<=", ">", ">=", "==", "!=")

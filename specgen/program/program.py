@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from specgen.expr import DrawSite, Symbol, Typed
 from specgen.expr.symbols import Key
+from specgen.values import dataclass
 
 ENDING_FLAGS: Final = ("terminated", "truncated")
 """The done flags that end an episode: what a `step` assigns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -12,7 +12,8 @@ from specgen.expr.builtins.table import TABLE
 from specgen.program.common import value_key
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
-from specgen.program.walk import expressions, read, symbols_read, targets, with_parts
+from specgen.program.walk import expressions, read, targets, with_parts
+from specgen.values import dataclass
 
 _COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch", "network")
 """Families of built-ins that compute much for one value."""
@@ -82,7 +83,7 @@ def _costly_in(
     """The costly values of a statement that read nothing that is `hidden` in a region; `times` counts them."""
 
     def visit(expr: Typed) -> Iterator[Hashable]:
-        if is_costly(expr) and not hidden.intersection(symbols_read(expr)):
+        if is_costly(expr) and not hidden.intersection(expr.symbols_read):
             key = value_key(expr)
             times[key] += 1
             yield key

@@ -18,7 +18,6 @@ from specgen.program.walk import (
     reads_symbol,
     rewritten,
     substituted,
-    symbols_read,
     targets,
     with_body,
 )
@@ -36,6 +35,8 @@ def copies(program: Program) -> Program:
             same[statement.target] = statement.value.symbol
             continue
         body.append(statement)
+    if not same:
+        return program
     outputs = tuple(
         replace(output, symbol=same.get(output.symbol, output.symbol)) for output in program.outputs
     )
@@ -57,6 +58,8 @@ def stored_where_made(program: Program) -> Program:
         if first is not None and uses[first.target] == 1 and first.value.op != "store" and not like:
             stored = replace(statement.value, args=(first.value,))
             moved[first.target] = replace(statement, value=stored, origin=first.origin)
+    if not moved:
+        return program
     gone = {one.target for one in moved.values()}
     body: list[Statement] = []
     for statement in program.body:
@@ -167,11 +170,11 @@ def _wants_device(value: Typed) -> bool:
     """Whether a tensor is made of nothing: without being told it would be made on the default device."""
     if value.op in ("store", "place") or value.static is not None or value.type.level != "const":
         return False
-    return all(symbol.type.python for symbol in symbols_read(value))
+    return all(symbol.type.python for symbol in value.symbols_read)
 
 
 def _reads(value: Typed, level: str) -> bool:
-    return any(symbol.type.level == level for symbol in symbols_read(value))
+    return any(symbol.type.level == level for symbol in value.symbols_read)
 
 
 def _computed_from(

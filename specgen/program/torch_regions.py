@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.printer import FunctionTexts
 from specgen.program.program import Assign, Carried, Region, Statement
-from specgen.program.walk import read, reads, reads_symbol, store, symbols_read, targets, where
+from specgen.program.walk import read, reads, reads_symbol, store, targets, where
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _updates(updates: Sequence[tuple[Carried, Typed]], printer: FunctionPrinter)
     at_once = False
     for one, value in updates:
         name, text = printer.names[one.inner], printer.expr(value)
-        at_once = at_once or not changed.isdisjoint(symbols_read(value))
+        at_once = at_once or not changed.isdisjoint(value.symbols_read)
         changed.add(one.inner)
         if name != text:
             pairs.append((name, text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
@@ -17,7 +17,8 @@ from specgen.program.names import numbered
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
-from specgen.program.walk import reads, substituted, symbols_read, targets
+from specgen.program.walk import reads, substituted, targets
+from specgen.values import dataclass
 
 RECORDS: Final = (
     "dynamics",
@@ -144,7 +145,7 @@ class _Printer:
             for statement in program.body
             if isinstance(statement, Assign) and self._prints_inline(statement)
         }
-        inline = (symbol for value in self.in_return.values() for symbol in symbols_read(value))
+        inline = (symbol for value in self.in_return.values() for symbol in value.symbols_read)
         self.kept = {*self.returned, *inline}
 
     def function(self) -> PrintedFunction:
@@ -205,7 +206,7 @@ class _Printer:
                 continue
             name = self.names[one.symbol] = self._new_name(one.symbol)
             made = PrintedArgument(name, self.annotations.get(name) or _annotation(one), one)
-            (keywords if keywords_too and one.kind == "param" else args).append(made)
+            (keywords if keywords_too and one.kind in ("param", "learnable") else args).append(made)
         leading = [PrintedArgument(name, self.annotations[name]) for name in RECORDS if name in records]
         return (*leading, *args), tuple(keywords)
 
@@ -255,7 +256,7 @@ class _Printer:
 
     def _spent(self, statement: Assign) -> set[str]:
         """The variables whose memory a statement can take: it reads them once, and nothing else does."""
-        counts = Counter(symbols_read(statement.value))
+        counts = Counter(statement.value.symbols_read)
         owned = (one for one, count in counts.items() if count == 1 and one in self.made - self.kept)
         return {self.names[one] for one in owned if self.last_reader[one] is statement}
 
@@ -361,9 +362,8 @@ class _Printer:
         return to_torch(self._named(expr), col=expr.type.col, texts=self.texts)
 
     def _stored(self, expr: Typed) -> str:
-        value, *rest = expr.args
-        kind = expr.type
-        like = self._named(rest[0]) if rest else None
+        value, kind = expr.args[0], expr.type
+        like = self._named(expr.args[1]) if len(expr.args) > 1 else None
         inner = self._named(value)
         if kind.open:
             return self._stored_like_key(value, inner, kind, like)

@@ -68,23 +68,6 @@ def defined(body: Sequence[Statement]) -> dict[Symbol, Statement]:
     return {target: statement for statement in body for target in targets(statement)}
 
 
-def symbols_read(expr: Typed) -> list[Symbol]:
-    """The symbols that an expression reads, from left to right, with those that a called function reads by itself."""
-    found: list[Symbol] = []
-    _add_symbols_read(expr, found)
-    return found
-
-
-def _add_symbols_read(expr: Typed, found: list[Symbol]) -> None:
-    if expr.op == "name":
-        if expr.symbol is not None and expr.static is None:
-            found.append(expr.symbol)
-        return
-    found += expr.captured
-    for part in expr.parts:
-        _add_symbols_read(part, found)
-
-
 def expressions(statement: Statement) -> Iterator[Typed]:
     """The expressions that stand in a statement itself, not in the body of a region."""
     match statement:
@@ -103,7 +86,7 @@ def reads(statement: Statement) -> list[Symbol]:
     """The symbols that a statement reads and does not define itself, each once, in order."""
     found: dict[Symbol, None] = {}
     for expr in expressions(statement):
-        found.update(dict.fromkeys(symbols_read(expr)))
+        found.update(dict.fromkeys(expr.symbols_read))
     if isinstance(statement, Call) and statement.callee.receiver is not None:
         found[statement.callee.receiver] = None
     if isinstance(statement, Region):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
@@ -27,6 +27,7 @@ from specgen.source import from_python, parse_yaml
 from specgen.source.gymnasium_uses import Use, find_uses
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules.project import CONFIG_KEY, CONFIG_VALUE, PACKAGE_FOLDER
 from specgen.settings import LONGEST_NAME, Config, package_fault
+from specgen.values import dataclass
 
 NAME = "pyproject.toml"
 _TEXTS = ("schemas", "output", "package")

@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.project.config import Project
 from specgen.project.files import Reader
 from specgen.source import PythonSchema, decode, shown_path, to_yaml
+from specgen.values import dataclass
 
 # Larger than any declaration; a file of this size in the folder of schemas is there by mistake.
 _LARGEST = 4 * 1024 * 1024

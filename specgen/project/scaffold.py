@@ -6,7 +6,6 @@ import keyword
 import re
 import tomllib
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from specgen.project.config import NAME, ConfigError, Project, own_config
 from specgen.project.discover import find_schemas
 from specgen.project.write import replace_all
 from specgen.settings import Config
+from specgen.values import dataclass
 
 DISTRIBUTION = "specgen-rl"
 """What specgen is installed by."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from specgen.header import digest_line, is_edited, is_generated, same
 from specgen.pipeline import Files
 from specgen.project.files import Reader, sha256
+from specgen.values import dataclass
 
 KINDS = ("missing", "changed", "reformatted", "edited", "foreign", "extra")
 """The ways in which a file can differ from what is expected."""

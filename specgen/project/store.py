@@ -20,7 +20,7 @@ from typing import Any
 
 import specgen
 from specgen.link import digest_of
-from specgen.pipeline import Kind
+from specgen.memo import Kind
 from specgen.project.write import remove_leftovers
 
 VARIABLE = "SPECGEN_CACHE_DIR"
@@ -198,7 +198,7 @@ def _user_folder(variable: str, otherwise: str) -> Path | None:
 
 
 def _compiler() -> tuple[str, ...]:
-    """What tells one compiler from another: its files, the formatter, Python."""
+    """What tells one compiler from another: its files, what it prints with, Python."""
     package = Path(specgen.__file__).parent
     files = []
     folders = [str(package)]
@@ -210,12 +210,12 @@ def _compiler() -> tuple[str, ...]:
                 elif entry.name.endswith((".py", ".j2")):
                     stat = entry.stat()
                     files.append(f"{entry.path} {stat.st_mtime_ns} {stat.st_size}")
-    return (*sorted(files), *_formatter(), sys.version)
+    return (*sorted(files), *_release("jinja2"), *_release("ruff"), sys.version)
 
 
-def _formatter() -> Iterator[str]:
-    """What tells one release of the formatter from another; asking for its version takes longer than a build."""
-    spec = find_spec("ruff")
+def _release(package: str) -> Iterator[str]:
+    """What tells one release of a package from another; asking for its version takes longer than a build."""
+    spec = find_spec(package)
     for folder in map(Path, (spec.submodule_search_locations or ()) if spec is not None else ()):
         yield f"{folder} {folder.stat().st_mtime_ns}"
-        yield from sorted(name for name in os.listdir(folder.parent) if name.startswith("ruff-"))
+        yield from sorted(name for name in os.listdir(folder.parent) if name.startswith(f"{package}-"))

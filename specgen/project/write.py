@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from specgen.project.staleness import Report
+from specgen.values import dataclass
 
 if sys.platform == "win32":
     import msvcrt

@@ -6,7 +6,6 @@ import re
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -14,8 +13,10 @@ from pydantic import BaseModel, ValidationError
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import time_limit_help
+from specgen.schema.loss import DROP
 from specgen.schema.module import Module
 from specgen.source import Mapping, Node, Scalar, Sequence
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
         The file's declarations, or ``None`` when their shape is wrong (each fault is in `sink`).
     """
     try:
-        module = Module.model_validate(to_data(root))
+        module = Module.model_validate(_without_drops(to_data(root)))
     except ValidationError as failure:
         places = _by_place(root, failure)
         misspelt = {
@@ -94,6 +95,30 @@ def to_data(node: Node) -> Any:
             return [to_data(item) for item in node.items]
         case Scalar():
             return node.value
+
+
+def is_dropped(node: Node) -> bool:
+    """Whether a node stands for what a loss does not take over from the one that it extends."""
+    return isinstance(node, Scalar) and node.value == DROP
+
+
+def _without_drops(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a file without what its losses drop of those that they extend."""
+    losses = data.get("losses")
+    if not isinstance(losses, dict):
+        return data
+    kept = {
+        name: _kept(loss, 3) if isinstance(loss, dict) and "extends" in loss else loss
+        for name, loss in losses.items()
+    }
+    return {**data, "losses": kept}
+
+
+def _kept(data: Any, depth: int) -> Any:
+    """Data without the entries that are dropped: sections, their entries, and fields of these."""
+    if not isinstance(data, dict) or not depth:
+        return data
+    return {key: _kept(value, depth - 1) for key, value in data.items() if value != DROP}
 
 
 def find(root: Node, path: typing.Sequence[str | int]) -> Node | None:

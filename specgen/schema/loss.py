@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField, text_or_mapping
 
@@ -50,9 +50,24 @@ class LossKey(Declaration):
 
 
 class Learnable(Declaration):
-    """A scalar that the optimizer moves, with the expression of its first value."""
+    """A number that an optimizer changes together with the networks.
 
-    init: Expression
+    Attributes:
+        init: the expression of its first value, over parameters.
+        low, high: those of its bounds.
+        bound: whether the number itself is moved between its bounds before it is read (`move`), or only what is read,
+            with the gradient of the identity (`pass`).
+        fixed: whether it stays as it is: a truth value, or the name of the parameter that says so.
+        when: the parameter that says whether there is one.
+        doc: one line for the generated docstring.
+    """
+
+    init: Expression | None = None
+    low: Expression | None = None
+    high: Expression | None = None
+    bound: Literal["move", "pass"] | None = None
+    fixed: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    when: str | None = None
     doc: str = ""
 
 
@@ -91,6 +106,22 @@ EstimatorField = Annotated[
 """An estimator as its bare name, or in full."""
 
 
+DROP = "drop"
+"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == DROP else validated(value)
+
+
+T = TypeVar("T")
+Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
+"""What a loss that extends another one may drop, in a schema that is written in Python.
+
+Checks never see the word: what is dropped is gone before they begin.
+"""
+
+
 def _metric_form(value: object) -> str:
     return "long" if isinstance(value, (dict, Metric)) else "short"
 
@@ -105,6 +136,8 @@ class Loss(DeclaredClass):
     """A loss. Expressions are written for one sample; the generated class runs them for a batch.
 
     Attributes:
+        extends: another loss, whose declaration it takes over by name; what it says itself goes before that.
+        abstract: whether it is there to be extended only, and has no class.
         networks: the constructor's networks.
         keys: the roles that expressions read by name and that users rename.
         params: constructor keywords.
@@ -119,11 +152,13 @@ class Loss(DeclaredClass):
         writes: what is written back into the data, by role.
     """
 
-    networks: dict[str, Network] = Field(default_factory=dict)
+    extends: str | None = None
+    abstract: bool = False
+    networks: dict[str, Droppable[Network]] = Field(default_factory=dict)
     keys: dict[str, KeyField] = Field(default_factory=dict)
     params: dict[str, ParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
-    learnable: dict[str, Learnable] = Field(default_factory=dict)
+    learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: str | None = None

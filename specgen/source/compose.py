@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
@@ -24,6 +24,7 @@ from specgen.source.nodes import Mapping, Node, Origin, Scalar, Sequence, Style
 from specgen.source.resolve import is_null, resolve
 from specgen.source.syntax import comment_after, cut_by_comment
 from specgen.source.text import FileText
+from specgen.values import dataclass
 
 DEEPEST = 64
 """How deep mappings and lists may be nested; real declarations stay below ten."""

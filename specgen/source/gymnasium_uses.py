@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from specgen.diagnostics import Sink, Span
 from specgen.source import nodes
 from specgen.source.spaces import record_key
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

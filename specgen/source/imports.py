@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass
 
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH, IMPORT_CYCLE, IMPORT_FORM, IMPORT_MISSING
 from specgen.source import nodes
 from specgen.source.nodes import Node, Scalar
+from specgen.values import dataclass
 
 SECTIONS = (
     "consts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from specgen.diagnostics import Sink, Span
@@ -10,6 +10,7 @@ from specgen.diagnostics.rules.yaml import NUMBER_SPELLING, WRONG_VALUE
 from specgen.source.charmap import Piece, character_map
 from specgen.source.resolve import number_hint
 from specgen.source.text import FileText
+from specgen.values import dataclass
 
 Style = Literal["plain", "single", "double", "literal", "folded"]
 

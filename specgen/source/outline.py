@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.diagnostics import Diagnostic, Span
 from specgen.source import nodes
 from specgen.source.gymnasium_uses import Use
 from specgen.source.imports import SECTIONS
+from specgen.values import dataclass
 
 SUFFIXES = (
     "Params",
@@ -81,6 +82,7 @@ class Outline:
         specs: a digest of what its `specs:` say.
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
+        extends: whether a loss of it extends another one.
     """
 
     path: str
@@ -91,6 +93,7 @@ class Outline:
     diagnostics: tuple[Diagnostic, ...]
     specs: str
     visible: str
+    extends: bool
 
     @property
     def shown(self) -> str:

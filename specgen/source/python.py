@@ -10,12 +10,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from specgen.diagnostics import Sink
 from specgen.source import nodes
 from specgen.source.parse import parse_yaml
 from specgen.source.resolve import is_null, resolve
+from specgen.values import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_(][\w .+*/%()<>=,\[\]-]*")
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+from specgen.values import dataclass
 
 Bound = float | list["Bound"]
 Spaces = Mapping[str, "Space | Spaces"]

@@ -59,7 +59,7 @@ def test_the_metadata(installed: Path) -> None:
     assert metadata["Version"] == __version__
     assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
     assert {*metadata.get_all("Provides-Extra", [])} >= {"runtime", "gym", "ray", "llm"}
-    assert "specgen = specgen.cli:main" in (folder / "entry_points.txt").read_text()
+    assert "specgen = specgen.__main__:run" in (folder / "entry_points.txt").read_text()
 
 
 def test_a_project_is_made_and_built(installed: Path, tmp_path: Path) -> None:

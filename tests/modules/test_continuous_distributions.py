@@ -104,9 +104,158 @@ def test_parameters_of_a_tanh_normal() -> None:
     assert d.expand((7, 2)).log_prob(torch.zeros(3)).shape == (7, 2)
     squashed = ours.TanhNormal(100 * loc, 1.0, upscale=2.0, tanh_loc=True)
     assert torch.allclose(squashed.loc, 2 * (50 * loc).tanh())
-    with pytest.raises(ValueError, match="high must be strictly greater than low, got low=1, high=1"):
+    with pytest.raises(ValueError, match="high must be strictly greater than low, got low=1.0, high=1.0"):
         ours.TanhNormal(loc, 1.0, low=1, high=1)
     with pytest.raises(ValueError, match="high must be strictly greater than low"):
         ours.TanhNormal(loc, 1.0, low=torch.tensor([0.0, 0.0, 2.0]), high=1)
     with pytest.raises(ValueError, match=r"loc of shape \(4, 3\) has not 3 dimensions"):
         ours.TanhNormal(loc, 1.0, event_dims=3)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_independent_normal_is_torchrls(dtype: torch.dtype) -> None:
+    theirs = pytest.importorskip("torchrl.modules.distributions")
+    results = []
+    for module in (ours, theirs):
+        loc, scale = (x.requires_grad_() for x in parameters(dtype, 5, 4))
+        d = module.IndependentNormal(loc, scale)
+        torch.manual_seed(0)
+        parts = [d.rsample((2,)), d.log_prob(d.sample((3,))), d.entropy()]
+        gradients = torch.autograd.grad(sum(part.sum() for part in parts), (loc, scale))
+        d.tanh_loc = True
+        d.update(loc, torch.ones_like)
+        results.append([*parts, *gradients, d.mode, d.deterministic_sample, d.mean, d.stddev])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+    wide = ours.IndependentNormal(torch.zeros(4, 3, 2), 1.0, event_dim=2)
+    assert (wide.batch_shape, wide.event_shape) == ((4,), (3, 2))
+
+
+@pytest.mark.peers
+def test_truncated_normal_is_torchrls() -> None:
+    """TorchRL cuts masses off at 1e-6, see test_distribution_differences.py: equal to that precision."""
+    theirs = pytest.importorskip("torchrl.modules.distributions")
+    results = []
+    for module in (ours, theirs):
+        loc, scale = (x.requires_grad_() for x in parameters(torch.float64, 5, 4))
+        low, high = (
+            torch.tensor(-1.0, dtype=torch.float64),
+            torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64),
+        )
+        d = module.TruncatedNormal(loc, 1.0 + scale, low=low, high=high)
+        torch.manual_seed(0)
+        parts = [d.rsample((2,)), d.log_prob(d.sample((3,)).detach()), d.entropy(), d.mean]
+        gradients = torch.autograd.grad(sum(part.sum() for part in parts), (loc, scale))
+        squashed = module.TruncatedNormal(loc, scale, upscale=2.0, tanh_loc=True)
+        results.append([*parts, d.variance, *gradients, d.deterministic_sample, d.mode, squashed.loc])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("loc", "scale"), [(0.2, 0.3), (0.0, 0.01), (3.0, 0.5), (-5.0, 0.5), (0.0, 1000.0)])
+def test_truncated_normal_is_a_density(loc: float, scale: float) -> None:
+    d = ours.TruncatedNormal(torch.tensor([loc], dtype=torch.float64), scale, low=-1.0, high=2.0)
+    middles = torch.linspace(-1, 2, 600_001, dtype=torch.float64)
+    middles = ((middles[1:] + middles[:-1]) / 2).unsqueeze(-1)
+    weights = d.log_prob(middles).exp() * 5e-6
+    assert float(weights.sum()) == pytest.approx(1.0, abs=1e-6)
+    mean = (weights * middles[:, 0]).sum()
+    torch.testing.assert_close(d.mean[0], mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        d.variance[0], (weights * (middles[:, 0] - mean) ** 2).sum(), rtol=1e-4, atol=1e-9
+    )
+    torch.testing.assert_close(d.entropy(), -(weights * d.log_prob(middles)).sum(), rtol=1e-5, atol=1e-5)
+    torch.manual_seed(0)
+    drawn = d.sample((200_000,))
+    assert d.support.check(drawn).all()
+    assert float(drawn.mean()) == pytest.approx(float(mean), abs=5 * float(d.variance.sqrt()) / 400)
+    assert float(d.log_prob(torch.tensor([2.1], dtype=torch.float64))) == -math.inf
+
+
+def test_gradients_of_a_truncated_normal() -> None:
+    loc = torch.tensor([0.3, -4.0, 4.0], dtype=torch.float64, requires_grad=True)
+    scale = torch.tensor([0.5, 0.9, 0.7], dtype=torch.float64, requires_grad=True)
+
+    def everything_of(loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+        d = ours.TruncatedNormal(loc, scale, low=-1.0, high=1.0)
+        torch.manual_seed(0)
+        drawn = d.rsample()
+        return drawn, d.log_prob(torch.tensor([0.1, -0.9, 0.9])), d.entropy(), d.mean, d.variance
+
+    assert torch.autograd.gradcheck(everything_of, (loc, scale))
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_deltas_are_torchrls(dtype: torch.dtype) -> None:
+    theirs = pytest.importorskip("torchrl.modules.distributions")
+    param = parameters(dtype, 5)[0]
+    for make in (
+        lambda module: module.Delta(param),
+        lambda module: module.Delta(param, batch_shape=(), event_shape=(5, 3)),
+        lambda module: module.TanhDelta(param, low=-2.0, high=2.0, atol=1e-4, rtol=1e-4),
+    ):
+        mine, other = make(ours), make(theirs)
+        assert (mine.batch_shape, mine.event_shape) == (other.batch_shape, other.event_shape)
+        for shape in ((), (2,)):
+            torch.testing.assert_close(mine.sample(shape), other.sample(shape))
+        values = torch.stack([other.mode, other.mode + 0.1])
+        torch.testing.assert_close(mine.log_prob(values), other.log_prob(values))
+        assert mine.log_prob(mine.mode.expand(4, 5, 3)).isposinf().all()
+        torch.testing.assert_close(mine.deterministic_sample, other.deterministic_sample)
+
+
+def test_deltas() -> None:
+    param = torch.randn(4, 3, requires_grad=True)
+    d = ours.TanhDelta(param, low=0.0, high=torch.tensor([1.0, 2.0, 4.0]))
+    expected = ours.TanhNormal(param, 1.0, low=0.0, high=torch.tensor([1.0, 2.0, 4.0])).deterministic_sample
+    torch.testing.assert_close(d.rsample((2,)), expected.expand(2, 4, 3))
+    assert d.rsample().requires_grad
+    assert not d.sample().requires_grad
+    assert d.expand((7, 4)).mode.shape == (7, 4, 3)
+    assert ours.Delta(param).expand((7, 4)).mode.shape == (7, 4, 3)
+    d.update(torch.zeros(4, 3))
+    assert torch.equal(d.mode[0], torch.tensor([0.5, 1.0, 2.0]))
+    assert torch.equal(torch.stack([d.min.expand(3), d.max]), torch.tensor([[0.0] * 3, [1.0, 2.0, 4.0]]))
+    with pytest.raises(
+        ValueError, match=r"param has shape \(4, 3\), batch_shape and event_shape make \(4, 2\)"
+    ):
+        ours.Delta(param, batch_shape=(4,), event_shape=(2,))
+    with pytest.raises(ValueError, match="high must be strictly greater than low"):
+        ours.TanhDelta(param, low=1.0, high=1.0)
+
+
+def score(loc: Tensor, scale: Tensor) -> Tensor:
+    """Of all kinds of distributions, what losses ask of them."""
+    tanh = ours.TanhNormal(loc, scale, low=-2.0, high=1.0)
+    action, log_prob = tanh.rsample_and_log_prob()
+    choice = ours.OneHotCategorical(logits=loc)
+    masked = ours.MaskedCategorical(logits=loc, mask=torch.tensor([True, True, False]))
+    normal = ours.IndependentNormal(loc, scale)
+    cut = ours.TruncatedNormal(loc, scale)
+    return (
+        action.sum(-1) + log_prob + tanh.log_prob(action.detach() / 2) + choice.log_prob(choice.sample())
+        + choice.entropy() + masked.log_prob(masked.mode) + masked.entropy() + normal.log_prob(normal.sample())
+        + normal.entropy() + cut.log_prob(cut.rsample()) + cut.entropy() + ours.Delta(loc).mode.sum(-1)
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_compiled() -> None:
+    loc, scale = torch.randn(6, 3), torch.rand(3) + 0.5
+    torch.manual_seed(0)
+    expected = score(loc, scale)
+    torch.manual_seed(0)
+    compiled = torch.compile(score, fullgraph=True, backend="aot_eager")(loc, scale)
+    torch.testing.assert_close(compiled, expected)
+
+
+def test_mapped_over_a_leading_axis() -> None:
+    locs, scale = torch.randn(4, 6, 3), torch.rand(3) + 0.5
+
+    def of_one(loc: Tensor) -> Tensor:
+        d = ours.TanhNormal(loc, scale, low=-2.0, high=1.0)
+        return d.log_prob(d.deterministic_sample) + ours.TruncatedNormal(loc, scale).entropy()
+
+    torch.testing.assert_close(torch.vmap(of_one)(locs), torch.stack([of_one(loc) for loc in locs]))

@@ -92,3 +92,41 @@ def test_mistakes_are_said_every_time(project: Path) -> None:
     (project / "schemas" / "walk.yaml").write_text(SCHEMA.replace("abs(x)", "abs(y)"), encoding="utf-8")
     assert run(project, "check") == (1, True)
     assert run(project, "check") == (1, False)
+
+
+def test_templates_are_compiled_once(project: Path) -> None:
+    """Also by a process that compiles another schema; what is damaged is compiled again."""
+    schema = project / "schemas" / "walk.yaml"
+    counted = (
+        "import sys; from jinja2 import Environment; from specgen.cli import main\n"
+        "class run: templates = 0\n"
+        "plain = Environment._generate\n"
+        "def generate(*given, **more):\n"
+        "    run.templates += 1\n"
+        "    return plain(*given, **more)\n"
+        "Environment._generate = generate\n"
+        "sys.argv = ['specgen', 'build']\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print(run.templates)\n"
+    )
+
+    def templates(reward: str) -> int:
+        schema.write_text(SCHEMA.replace("-abs(x)", reward), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", counted],
+            cwd=project,
+            env={**os.environ, "SPECGEN_CACHE_DIR": str(project.parent / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert reward in (project / "made" / "walk.py").read_text(encoding="utf-8")
+        return int(done.stdout.strip().splitlines()[-1])
+
+    first = templates("-x")
+    assert first > 5
+    assert templates("x * 2") == 0
+    for entry in (project.parent / "cache").glob("*.entry"):
+        entry.write_bytes(entry.read_bytes()[:-1] + b"?")
+    assert templates("x * 3") == first

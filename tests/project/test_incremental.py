@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specgen.pipeline import Compiled, Memo, Memory
+from specgen.memo import Memo, Memory
+from specgen.pipeline import Compiled
 from specgen.program.verify import VERIFY
 from specgen.project.store import Store
 from specgen.settings import Config
@@ -106,6 +107,40 @@ chains:
     env: Reach
     transforms: [More, Less]
 """,
+    "schemas/losses/value.yaml": """\
+specgen: 1
+losses:
+  OfValues:
+    abstract: true
+    networks: {critic: {in: [observation], out: {state_value: "float32[1]"}, target: true}}
+    keys: {reward: reward, terminated: terminated}
+    value_estimator: {default: td0, value: next_value}
+    let:
+      value: critic(now)
+      next_value: critic.target(next)
+      goal: stop_grad(value_estimate(next_value))
+    terms:
+      loss: distance(value, goal, l2)
+""",
+    "schemas/losses/far.yaml": """\
+specgen: 1
+import: [value]
+losses:
+  FarLoss:
+    extends: OfValues
+    terms:
+      loss: distance(value, goal, l1)
+""",
+    "schemas/losses/farther.yaml": """\
+specgen: 1
+import: [far]
+losses:
+  FartherLoss:
+    extends: FarLoss
+    params: {scale: 2.0}
+    terms:
+      loss: scale * distance(value, goal, l1)
+""",
     "schemas/alone.yaml": """\
 specgen: 1
 envs:
@@ -163,7 +198,7 @@ class Editor:
     def edit(self) -> str:
         edits: tuple[Callable[[], str], ...] = (
             self.comment, self.doc, self.number, self.name, self.remove, self.restore, self.move, self.damage,
-            self.mend, self.mend, self.copy, self.line, self.import_,
+            self.mend, self.mend, self.mend, self.copy, self.line, self.import_,
         )  # fmt: skip
         return self.random.choice(edits)()
 
@@ -215,7 +250,7 @@ class Editor:
 
     def mend(self) -> str:
         self.texts = {path: PROJECT.get(path, text) for path, text in self.texts.items()}
-        self.texts |= {path: text for path, text in PROJECT.items() if self.random.random() < 0.7}
+        self.texts |= {path: text for path, text in PROJECT.items() if self.random.random() < 0.9}
         self.texts = {
             path: text for path, text in self.texts.items() if path in PROJECT or self.random.random() < 0.5
         }
@@ -312,10 +347,26 @@ def test_a_spec_concerns_those_who_use_it(checked: list[str]) -> None:
     assert after(Memory(), shapes, checked) == files
 
 
+def test_a_loss_concerns_those_that_extend_it(checked: list[str]) -> None:
+    value, far, farther = (f"schemas/losses/{name}.yaml" for name in ("value", "far", "farther"))
+    assert after(Memory(), edited(value, "l2", "smooth_l1"), checked) == [far, farther, value]
+    assert after(Memory(), edited(far, "l1", "l2"), checked) == [far, farther]
+    assert after(Memory(), edited(farther, "2.0", "3.0"), checked) == [farther]
+
+
 def test_diagnostics_that_point_into_another_file_follow_it(checked: list[str]) -> None:
     memo = Memory()
     broken = {**PROJECT, **edited("schemas/envs/reach.yaml", "dims: {n: 2}", "dims: {m: 2}")}
     first = compiled(broken, memo)
     assert any(item.span.file == "schemas/shapes.yaml" for item in first.diagnostics)
     moved = {**broken, **edited("schemas/shapes.yaml", "specs:", "# more\n# lines\nspecs:")}
+    assert_same(compiled(moved, memo), compiled(moved))
+
+
+def test_diagnostics_of_what_a_loss_inherits_follow_it(checked: list[str]) -> None:
+    memo, value = Memory(), "schemas/losses/value.yaml"
+    broken = {**PROJECT, **edited(value, "critic.target(next)", "critic.targte(next)")}
+    first = compiled(broken, memo)
+    assert [item.span.file for item in first.diagnostics] == [value]
+    moved = {**broken, value: broken[value].replace("losses:", "# more\n# lines\nlosses:")}
     assert_same(compiled(moved, memo), compiled(moved))

@@ -12,6 +12,7 @@ import pytest
 
 from specgen.check.declarations import check_declarations
 from specgen.check.file import check_file
+from specgen.check.loss_parents import ParentLoss, whole_losses
 from specgen.diagnostics import Sink
 from specgen.project.library import library_schemas
 from specgen.schema.load import load, to_data
@@ -27,14 +28,38 @@ def declarations() -> Iterator[tuple[str, str, str, Data]]:
     """Every declaration of the right schemas and of the library: where it is from, section, name."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))}
     texts |= {path: text for path, text in library_schemas().items() if path.split("/")[0] != "chains"}
+    whole = whole_declarations(texts)
     for path, text in texts.items():
         root = parse_yaml(path, text, Sink())
         assert root is not None
         data = to_data(root)
         for section in ("envs", "transforms", "losses"):
             for name, declared in data.get(section, {}).items():
+                if section == "losses":
+                    declared = whole.get(name, {"allow": []})
                 if "gymnasium" not in declared and "allow" not in declared:
                     yield path, section, name, declared
+
+
+def whole_declarations(texts: dict[str, str]) -> dict[str, Data]:
+    """Every loss that is not abstract, with what it inherits."""
+    parents: dict[str, ParentLoss] = {}
+    waiting = {path: parse_yaml(path, text, Sink()) for path, text in texts.items()}
+    while waiting:
+        path, root = next(iter(waiting.items()))
+        file = load(path, root, Sink()) if root is not None else None
+        assert file is not None
+        del waiting[path]
+        losses = file.module.losses
+        if any(loss.extends and loss.extends not in {**parents, **losses} for loss in losses.values()):
+            waiting[path] = root  # its parents come first
+        else:
+            parents |= whole_losses(file, path, parents, (), Sink()).parents
+    nodes = {name: one.node for name, one in parents.items() if one.node is not None and not one.abstract}
+    return {
+        name: {section: said for section, said in to_data(node).items() if section != "extends"}
+        for name, node in nodes.items()
+    }
 
 
 ALL = {f"{section}-{name}": (section, name, data) for _, section, name, data in declarations()}
@@ -48,7 +73,7 @@ def codes(section: str, name: str, declared: Data) -> list[str]:
     file = load("x.py", root, sink)
     if file is not None:
         check_declarations(file, sink)
-        check_file(file, "made.x", {"specs": {}, "envs": {}, "transforms": {}}, {}, {}, sink)
+        check_file(file, "made.x", {"specs": {}, "envs": {}, "transforms": {}, "losses": {}}, {}, {}, sink)
     return [item.code for item in sink.items]
 
 

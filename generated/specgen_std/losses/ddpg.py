@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e51dcdf4893ab3b7b9df5b79edeb7ac78f078544c21bef2d1932bef9d9b904c9
+# specgen: sha256=142576d1c16f64acd21017d283479c5dd5e80efb6b5dda5a97a2bf86a9fb8a0e
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class DDPGLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f21ae070e95d78bc7b8ef076695896c78ea2974315582eb49a36c1c386b90a1
+# specgen: sha256=cb1f76d007c2cd02fbb4df1ad15738373018d5e47cf1dd5ff3f6b50117c176c7
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class DQNLoss(LossModule):
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
         return [
-            *super().in_keys,
+            *self._network_in_keys,
             keys.action,
             next_key(keys.reward),
             next_key(keys.done),

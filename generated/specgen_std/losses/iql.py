@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=67d64274c1ecdbf3412f9fa421caf71bb8023760ee6b16edde878b705ec0bb06
+# specgen: sha256=8c0141365cb526fd2216b3ccc8ad71431232986516221bdefac3270b06f30956
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class IQLLoss(LossModule):
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
         return [
-            *super().in_keys,
+            *self._network_in_keys,
             keys.action,
             next_key(keys.reward),
             next_key(keys.done),

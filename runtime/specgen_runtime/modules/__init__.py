@@ -1,6 +1,20 @@
 """Policies and exploration as tensordict modules."""
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
+from specgen_runtime.modules.actors import (
+    Actor,
+    ActorCriticOperator,
+    ActorCriticWrapper,
+    ActorValueOperator,
+    ProbabilisticActor,
+    ValueOperator,
+)
+from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
+from specgen_runtime.modules.distributional_qvalue import (
+    DistributionalDQNnet,
+    DistributionalQValueActor,
+    DistributionalQValueModule,
+)
 from specgen_runtime.modules.distributions import (
     Delta,
     IndependentNormal,
@@ -17,29 +31,84 @@ from specgen_runtime.modules.distributions import (
     TruncatedNormal,
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
+from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
+from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.layers import SquashDims
+from specgen_runtime.modules.networks.mlp import MLP
+from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
+from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.recurrent.gru import GRUModule
+from specgen_runtime.modules.recurrent.lstm import LSTMModule
+from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
+from specgen_runtime.modules.recurrent.networks import GRU, LSTM
+from specgen_runtime.modules.recurrent.primers import get_primers_from_module
+from specgen_runtime.modules.safe import (
+    SafeModule,
+    SafeProbabilisticModule,
+    SafeProbabilisticTensorDictSequential,
+    SafeSequential,
+)
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "MLP",
     "ActionSpace",
     "ActionSpaceName",
+    "Actor",
+    "ActorCriticOperator",
+    "ActorCriticWrapper",
+    "ActorValueOperator",
+    "AdditiveGaussianModule",
+    "Conv3dNet",
+    "ConvNet",
     "Delta",
+    "DistributionalDQNnet",
+    "DistributionalQValueActor",
+    "DistributionalQValueModule",
+    "DuelingCnnDQNet",
+    "DuelingMlpDQNet",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
     "LLMMaskedCategorical",
+    "LSTMModule",
+    "LazygSDEModule",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "MultiAgentConvNet",
+    "MultiAgentMLP",
+    "MultiAgentNetBase",
+    "NoisyLazyLinear",
+    "NoisyLinear",
     "NormalParamExtractor",
     "OneHotCategorical",
     "OneHotOrdinal",
     "Ordinal",
+    "OrnsteinUhlenbeckProcessModule",
+    "ProbabilisticActor",
     "QValueActor",
     "QValueModule",
     "ReparamGradientStrategy",
+    "SafeModule",
+    "SafeProbabilisticModule",
+    "SafeProbabilisticTensorDictSequential",
+    "SafeSequential",
+    "SquashDims",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
+    "ValueOperator",
     "action_index",
     "as_qvalue_ensemble",
     "as_qvalue_network",
     "find_action_space",
+    "gSDEModule",
+    "get_primers_from_module",
+    "recurrent_mode",
+    "reset_noise",
+    "set_recurrent_mode",
 ]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import InteractionType, TensorDictModuleBase
-from tensordict.nn.probabilistic import interaction_type
+from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
 from specgen_runtime.modules.action_space import action_leaf, entry
+from specgen_runtime.modules.exploration import action_batch, explores, fall, spec_of
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -82,10 +82,7 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         Raises:
             ValueError: if ``frames`` is negative.
         """
-        if frames < 0:
-            raise ValueError(f"frames must not be negative, got {frames}")
-        fall = (self.eps_init - self.eps_end) / self.annealing_num_steps
-        self.eps.copy_(torch.maximum(self.eps_end, self.eps - frames * fall))
+        fall(self.eps, self.eps_init, self.eps_end, self.annealing_num_steps, frames)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Replace actions, in place.
@@ -95,34 +92,23 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
             ValueError: if the action does not have the shape of the spec.
             RuntimeError: if the action is on another device than epsilon.
         """
-        if interaction_type() not in (InteractionType.RANDOM, None):
+        if not explores():
             return tensordict
         action = entry(tensordict, self.action_key, owner="EGreedyModule", role="the action")
         if action.device != self.eps.device:
             raise RuntimeError(
                 f"the action is on {action.device}, EGreedyModule on {self.eps.device}; use .to()"
             )
-        explored = torch.rand(self._rows(tensordict), device=action.device) < self.eps
+        explored = torch.rand(action_batch(tensordict, self.action_key), device=action.device) < self.eps
         drawn = self._spec_of(action, tensordict).rand().to(action.device)
         if drawn.dtype != action.dtype:
             drawn = drawn.to(action.dtype)
         tensordict.set(self.action_key, torch.where(expand_as_right(explored, action), drawn, action))
         return tensordict
 
-    def _rows(self, tensordict: TensorDictBase) -> torch.Size:
-        """One draw per element of the batch of the tensordict that holds the action, nested or not."""
-        key = self.action_key
-        holder = tensordict if isinstance(key, str) or len(key) == 1 else tensordict.get(key[:-1])
-        return torch.Size(holder.shape)
-
     def _spec_of(self, action: Tensor, tensordict: TensorDictBase) -> TensorSpec:
         """The spec with the batch of the action, and with its mask."""
-        spec = self._leaf
-        if spec.shape != action.shape:
-            trailing = action.shape[action.ndim - len(spec.shape) :]
-            if len(spec.shape) > action.ndim or trailing != spec.shape:
-                raise ValueError(f"the action has shape {tuple(action.shape)}, its spec {tuple(spec.shape)}")
-            spec = spec.expand(action.shape)
+        spec = spec_of(action, self._leaf)
         if self.action_mask_key is not None:
             mask = entry(tensordict, self.action_mask_key, owner="EGreedyModule", role="the action mask")
             spec = spec.clone()

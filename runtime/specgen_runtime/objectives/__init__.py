@@ -5,6 +5,7 @@ from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
@@ -40,11 +41,14 @@ __all__ = [
     "ValueEstimatorBase",
     "ValueEstimators",
     "VmapRandomness",
+    "add_learnable",
     "add_random_module",
     "as_policy",
     "distance_loss",
     "hold_out_net",
+    "moved_between",
     "next_key",
+    "read_between",
     "reduce",
     "required",
 ]

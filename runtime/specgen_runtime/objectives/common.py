@@ -97,6 +97,11 @@ class LossModule(FunctionalModule):
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads: the inputs of its networks, now and next; a subclass adds its own."""
+        return self._network_in_keys
+
+    @property
+    def _network_in_keys(self) -> list[NestedKey]:
+        """What the networks read, now and next."""
         reads = [key for network in self._networks.values() for key in network.in_keys]
         return list(dict.fromkeys([*reads, *map(next_key, reads)]))
 

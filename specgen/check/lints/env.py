@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from specgen.check.lints.declared import warn_unread_declarations
 from specgen.check.lints.draws import warn_one_noise
@@ -19,6 +18,7 @@ from specgen.expr.tree import Literal, Logic, Name, names_read, subexpressions
 from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Env
 from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

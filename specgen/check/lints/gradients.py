@@ -69,6 +69,11 @@ class Gradients:
         found = frozenset(call for name in self._names(expr) for call in self._trained.get(name, ()))
         return frozenset(call for call in found if call.variant == "live" and record in (None, call.record))
 
+    def reaches(self, expr: Expr, names: Collection[str]) -> list[str]:
+        """Those of some values that a gradient of `expr` reaches."""
+        found = self._names(expr)
+        return [name for name in names if name in found]
+
     def passes(self, expr: Expr, target: str, part: Expr) -> bool:
         """Whether a gradient of `expr` goes through `part` of the statement of `target`, a value or a term."""
         own = self._let.get(target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
@@ -17,6 +16,7 @@ from specgen.check.loss_forward import (
     counts_of,
     parts_of,
 )
+from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, as_question, did_you_mean
@@ -26,6 +26,7 @@ from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, free_names, subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
+from specgen.values import dataclass
 
 _USED_BY_CLASS = ("priority_weight",)
 """Roles that the generated class reads by itself."""
@@ -71,7 +72,7 @@ class LossToLint:
 
     Attributes:
         file, path, loss: where it is declared, and what it says.
-        networks, roles: what it declares.
+        networks, roles, learnables: what it declares.
         forward: what the networks compute.
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
@@ -83,6 +84,7 @@ class LossToLint:
     loss: Loss
     networks: tuple[LossNetwork, ...]
     roles: tuple[LossRole, ...]
+    learnables: tuple[CheckedLearnable, ...]
     forward: tuple[Forward, ...]
     require: tuple[Statement, ...]
     let: tuple[Statement, ...]
@@ -108,6 +110,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     file, path, loss = parts.file, parts.path, parts.loss
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
+    reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
     for name in loss.params:
         if name not in reads and name not in flags:
@@ -116,6 +119,9 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
         if network.name not in parts.called:
             help = f"call it: `{network.name}(now)`; or leave it out"
             warn_unread(file.key_span(*path, "networks", network.name), "network", network.name, sink, help)
+    for one in parts.learnables:
+        if one.name not in reads:
+            warn_unread(file.key_span(*path, "learnable", one.name), "learnable", one.name, sink)
     acted = {network.action for network in parts.networks}
     acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}
@@ -291,8 +297,19 @@ class _Values:
                 )
 
     def _terms_that_train_nothing(self) -> None:
+        learned = [one.name for one in self.parts.learnables]
         for term in self.parts.terms:
-            if self._records(term.expr) and not self.gradients.of(term.expr):
+            reached = self.gradients.reaches(term.expr, learned)
+            networks = self.gradients.of(term.expr)
+            if reached and networks:
+                self.sink.add(
+                    rules.TRAINS_BOTH.at(
+                        term.source.span_of(0, len(term.source.text)),
+                        f"`{term.target}` trains both `{reached[0]}` and `{min(call.network for call in networks)}`",
+                        help=f"write stop_grad({reached[0]}), or stop the gradient of what the network gives",
+                    )
+                )
+            if self._records(term.expr) and not networks and not reached:
                 self.sink.add(
                     rules.TRAINS_NOTHING.at(
                         term.source.span_of(0, len(term.source.text)),

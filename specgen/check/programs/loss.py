@@ -26,6 +26,7 @@ def loss_component(loss: CheckedLoss) -> Component:
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
     inputs.append(Input(estimator, "function"))
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
+    inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
     for statement in loss.let:
         body.assign(statement)
     outputs: list[Output] = []

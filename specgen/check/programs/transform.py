@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from specgen.check.conditions import Condition
 from specgen.check.model import entry_name, identifier, snake
@@ -17,6 +17,7 @@ from specgen.expr.symbols import Time
 from specgen.program.cut import cut
 from specgen.program.program import Input, Output, Program
 from specgen.program.walk import read, store
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -120,3 +120,29 @@ keys: {terminated: terminated}
     severity="warning",
     without="The loss raises KeyError at its first batch, after the data have been collected.",
 )
+
+TRAINS_BOTH = Rule(
+    "SG436",
+    "a term that trains a learned number and a network",
+    """\
+The gradient of one term reaches a number under `learnable` and a network. A temperature or a multiplier weighs what the
+network is trained by; it has a term of its own, in which what the network gives has no gradient.
+
+```yaml
+terms:
+  loss_actor: exp(log_alpha) * log_p - q
+  loss_alpha: -log_alpha * (log_p + target_entropy)
+```
+
+Stop one of the gradients in each:
+
+```yaml
+terms:
+  loss_actor: stop_grad(exp(log_alpha)) * log_p - q
+  loss_alpha: -log_alpha * (stop_grad(log_p) + target_entropy)
+```
+""",
+    severity="warning",
+    without="The temperature falls to where the policy's term is smallest, and the policy is pushed by the temperature's: "
+    "exploration dies, and the losses look well.",
+)

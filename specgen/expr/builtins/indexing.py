@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from specgen.diagnostics.rules import expressions as rules
@@ -15,6 +15,7 @@ from specgen.expr.builtins.site import Site, highest
 from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, method, tuple_text
 from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
+from specgen.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

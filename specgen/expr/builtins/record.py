@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from specgen.expr.interval import Interval
 from specgen.expr.types import Static, Typed
+from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.builtins.site import Site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from specgen.diagnostics import Rule
@@ -24,6 +24,7 @@ from specgen.expr.types import (
     Type,
     Typed,
 )
+from specgen.values import dataclass
 
 
 class Context(Protocol):

@@ -11,6 +11,12 @@ from specgen_runtime.modules.distributions.discrete import (
     Ordinal,
     ReparamGradientStrategy,
 )
+from specgen_runtime.modules.distributions.divergences import (
+    entropy,
+    has_analytic_entropy,
+    has_analytic_kl,
+    kl_divergence,
+)
 from specgen_runtime.modules.distributions.draws import (
     deterministic_sample,
     rsample_and_log_prob,
@@ -34,6 +40,10 @@ __all__ = [
     "TanhNormal",
     "TruncatedNormal",
     "deterministic_sample",
+    "entropy",
+    "has_analytic_entropy",
+    "has_analytic_kl",
+    "kl_divergence",
     "rsample_and_log_prob",
     "sample_and_log_prob",
 ]

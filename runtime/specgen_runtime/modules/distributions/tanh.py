@@ -63,14 +63,18 @@ def bounds(low: Bound, high: Bound, like: Tensor) -> tuple[Bound, Bound]:
             or a CUDA graph is captured.
     """
     if not isinstance(low, Tensor) and not isinstance(high, Tensor):
-        if not low < high:
-            raise ValueError(f"high must be strictly greater than low, got low={low}, high={high}")
-        return float(low), float(high)
-    low, high = torch.as_tensor(low).to(like), torch.as_tensor(high).to(like)
-    captured = like.is_cuda and torch.cuda.is_current_stream_capturing()
-    if not torch.compiler.is_compiling() and not captured and not bool((low < high).all()):
+        low, high, ordered = float(low), float(high), low < high
+    else:
+        low, high = torch.as_tensor(low).to(like), torch.as_tensor(high).to(like)
+        ordered = not values_are_known(like) or bool((low < high).all())
+    if not ordered:
         raise ValueError(f"high must be strictly greater than low, got low={low}, high={high}")
     return low, high
+
+
+def values_are_known(x: Tensor) -> bool:
+    """Whether Python may look at values on the device of ``x``: not while code is compiled or a graph captured."""
+    return not torch.compiler.is_compiling() and not (x.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def squashed(loc: Tensor, upscale: Bound) -> Tensor:
@@ -103,8 +107,13 @@ class Interval:
         self.low, self.high = bounds(low, high, like)
         self.safe = safe
         self.middle, self.half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        # not asked of tensors, which may be on another device
-        self.is_unit = not isinstance(self.low, Tensor) and self.low == -1.0 and self.high == 1.0
+        self.is_unit = self._is_unit(like)
+
+    def _is_unit(self, like: Tensor) -> bool:
+        """Whether it is known to be ``[-1, 1]``, where the map is tanh alone."""
+        if isinstance(self.low, Tensor) or isinstance(self.high, Tensor):
+            return values_are_known(like) and bool(((self.low == -1.0) & (self.high == 1.0)).all())  # type: ignore[union-attr]
+        return self.low == -1.0 and self.high == 1.0
 
     def into(self, x: Tensor) -> Tensor:
         """From the real line."""

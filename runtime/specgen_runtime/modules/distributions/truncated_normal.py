@@ -107,7 +107,7 @@ class TruncatedNormal(Distribution):
         uniform = torch.rand(
             self._extended_shape(torch.Size(sample_shape)), dtype=self.loc.dtype, device=self.device
         )
-        below, above = torch.special.ndtr(self._lower), torch.special.ndtr(self._upper)
+        below, above = _mass_below(self._lower), _mass_below(self._upper)
         share = torch.where(self._mirrored, 1 - uniform, uniform)
         mass = (below + share * (above - below)).clamp_min(torch.finfo(self.loc.dtype).tiny)
         x = torch.special.ndtri(mass)
@@ -167,6 +167,11 @@ class TruncatedNormal(Distribution):
     def deterministic_sample(self) -> Tensor:
         """The mean after cutting."""
         return self.mean
+
+
+def _mass_below(x: Tensor) -> Tensor:
+    """Of the standard normal distribution; `torch.special.ndtr` has no digits in the lower tail."""
+    return 0.5 * torch.erfc(-x / math.sqrt(2.0))
 
 
 def _log1mexp(x: Tensor) -> Tensor:

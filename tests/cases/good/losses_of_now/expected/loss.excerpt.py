@@ -8,7 +8,7 @@ class RewardLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward)]
+        return [*self._network_in_keys, next_key(keys.reward)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c8fb8f6e16c8a0186f5aed84ca5f71c3d043c98669072491b162d226c8eefcf
+# specgen: sha256=ab4c8203424f24e46a956ae8e1c6be6507e7ef3f6e4b1e9ee534cb55a36f626d
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Plain(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward)]
+        return [*self._network_in_keys, next_key(keys.reward)]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.

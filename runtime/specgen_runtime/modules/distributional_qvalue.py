@@ -1,0 +1,200 @@
+"""Greedy policies over distributions of action values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
+from torch import Tensor, nn
+
+from specgen_runtime.modules.action_space import (
+    ActionSpace,
+    ActionSpaceName,
+    action_leaf,
+    encode_index,
+    entry,
+    find_action_space,
+)
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.typing import NestedKey
+
+
+class DistributionalDQNnet(TensorDictModuleBase):  # type: ignore[misc]
+    """Turns scores of the atoms of each action into log-probabilities: a log-softmax over the last dimension but one.
+
+    Args:
+        in_keys: scores, shape `(*batch, n_atoms, n_actions)`. Defaults to `["action_value"]`.
+        out_keys: where the log-probabilities go. Defaults to `["action_value"]`.
+    """
+
+    def __init__(
+        self,
+        *,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_keys = ["action_value"] if in_keys is None else list(in_keys)
+        self.out_keys = ["action_value"] if out_keys is None else list(out_keys)
+
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the log-probabilities of the atoms.
+
+        Raises:
+            KeyError: scores are missing.
+            ValueError: they have fewer than two dimensions.
+        """
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            scores = entry(tensordict, in_key, owner="DistributionalDQNnet", role="the scores of atoms")
+            if scores.ndim < 2:
+                raise ValueError(
+                    f"scores must have shape (*batch, n_atoms, n_actions), {in_key!r} has {tuple(scores.shape)}"
+                )
+            tensordict.set(out_key, scores.log_softmax(-2))
+        return tensordict
+
+
+class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
+    """Chooses the action whose value is the greatest in the mean; of equal ones, the first.
+
+    Reads log-probabilities of the atoms of each action, shape `(*batch, n_atoms, n_actions)`, and a bool mask of shape
+    `(*batch, n_actions)` if `action_mask_key` is given. Writes the action (`(*batch, n_actions)` one-hot or `(*batch,)`
+    categorical) and the log-probabilities, as they are.
+
+    Source: "A Distributional Perspective on Reinforcement Learning", Bellemare et al. 2017.
+
+    Args:
+        action_space: `"one-hot"` or `"categorical"`; not needed with `spec`.
+        support: the values of the atoms, shape `(n_atoms,)`.
+        action_value_key: what it reads. Defaults to `"action_value"`.
+        action_mask_key: True where an action is allowed. Defaults to None: all are.
+        out_keys: what it writes. Defaults to `["action", action_value_key]`.
+        spec: of the action; gives the encoding and the dtype. Without it actions are int64.
+
+    Raises:
+        ValueError: the encoding is not known, or contradicts the spec; `support` is not a vector; `out_keys` are not two.
+    """
+
+    support: Tensor
+
+    def __init__(
+        self,
+        action_space: ActionSpaceName | None,
+        support: Tensor,
+        action_value_key: NestedKey | None = None,
+        action_mask_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        spec: TensorSpec | None = None,
+    ) -> None:
+        super().__init__()
+        value_key = "action_value" if action_value_key is None else action_value_key
+        keys = ["action", value_key] if out_keys is None else list(out_keys)
+        if len(keys) != 2:
+            raise ValueError(
+                f"out_keys must be the action and the log-probabilities of its atoms, got {keys}"
+            )
+        if support.ndim != 1:
+            raise ValueError(f"support must have shape (n_atoms,), got {tuple(support.shape)}")
+        self.in_keys = [value_key] if action_mask_key is None else [value_key, action_mask_key]
+        self.out_keys = keys
+        self.action_value_key: NestedKey = value_key
+        self.action_mask_key = action_mask_key
+        self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
+        self.spec = spec
+        leaf = None if spec is None else action_leaf(spec, keys[0])
+        self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
+        self.register_buffer("support", support)
+
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the action and the log-probabilities of the atoms.
+
+        Raises:
+            KeyError: the log-probabilities or the mask are missing.
+            ValueError: there is another number of atoms than `support` has.
+        """
+        owner = "DistributionalQValueModule"
+        log_probs = entry(
+            tensordict, self.action_value_key, owner=owner, role="the log-probabilities of atoms"
+        )
+        n_atoms = self.support.shape[0]
+        if log_probs.ndim < 2 or log_probs.shape[-2] != n_atoms:
+            raise ValueError(
+                f"log-probabilities of {n_atoms} atoms must have shape (*batch, {n_atoms}, n_actions),"
+                f" {self.action_value_key!r} has {tuple(log_probs.shape)}"
+            )
+        values = (log_probs.exp() * self.support.to(log_probs.device).unsqueeze(-1)).sum(-2)
+        if self.action_mask_key is not None:
+            mask = entry(tensordict, self.action_mask_key, owner=owner, role="the action mask")
+            values = torch.where(mask, values, torch.finfo(values.dtype).min)
+        action = encode_index(values.argmax(-1), values.shape[-1], self.action_space, self._dtype)
+        tensordict.update(dict(zip(self.out_keys, (action, log_probs), strict=True)))
+        return tensordict
+
+
+class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
+    """A network of the atoms of action values, their log-softmax, and the choice of the action of the greatest mean.
+
+    Args:
+        module: from observations to scores of atoms, shape `(*batch, n_atoms, n_actions)`. A plain module is given
+            `in_keys`; a tensordict module must write `action_value_key`.
+        support: the values of the atoms, shape `(n_atoms,)`.
+        in_keys: what a plain module reads. Defaults to `["observation"]`.
+        spec: of the action, or a composite that holds it under `"action"`.
+        action_space: `"one-hot"` or `"categorical"`; not needed with `spec`.
+        action_value_key: defaults to `"action_value"`.
+        action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
+        make_log_softmax: whether scores have to be turned into log-probabilities; not if `module` is a
+            `DistributionalDQNnet`.
+
+    Raises:
+        KeyError: a tensordict module does not write the action values.
+        TypeError: `module` is not a module.
+        ValueError: as `DistributionalQValueModule`.
+    """
+
+    support: Tensor
+
+    def __init__(
+        self,
+        module: nn.Module,
+        support: Tensor,
+        in_keys: Sequence[NestedKey] | None = None,
+        spec: TensorSpec | None = None,
+        action_space: ActionSpaceName | None = None,
+        action_value_key: NestedKey = "action_value",
+        action_mask_key: NestedKey | None = None,
+        make_log_softmax: bool = True,
+    ) -> None:
+        if isinstance(module, TensorDictModuleBase):
+            if action_value_key not in module.out_keys:
+                raise KeyError(f"the module does not write {action_value_key!r}; it writes {module.out_keys}")
+        elif isinstance(module, nn.Module):
+            inputs = ["observation"] if in_keys is None else list(in_keys)
+            module = TensorDictModule(module, in_keys=inputs, out_keys=[action_value_key])
+        else:
+            raise TypeError(f"module must be an nn.Module, got {type(module).__name__}")
+        modules = [module]
+        if make_log_softmax and not isinstance(module, DistributionalDQNnet):
+            modules.append(DistributionalDQNnet(in_keys=[action_value_key], out_keys=[action_value_key]))
+        choice = DistributionalQValueModule(
+            action_space=action_space,
+            support=support,
+            action_value_key=action_value_key,
+            action_mask_key=action_mask_key,
+            spec=spec,
+        )
+        super().__init__(*modules, choice)
+        self.action_space: ActionSpace = choice.action_space
+        self.action_value_key: NestedKey = action_value_key
+        self.make_log_softmax = make_log_softmax
+        self.register_buffer("support", support)
+        self._spec = spec
+
+    @property
+    def spec(self) -> TensorSpec | None:
+        """The spec of the action, as it was given."""
+        return self._spec

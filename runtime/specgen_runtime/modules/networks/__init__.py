@@ -1,0 +1,1 @@
+"""Feed-forward networks: perceptrons, convolutions, dueling networks, networks of several agents, noisy layers."""

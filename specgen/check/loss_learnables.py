@@ -1,0 +1,149 @@
+"""`learnable`: numbers that an optimizer changes together with the networks of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.attributes import LOSS_ATTRIBUTES
+from specgen.check.names import Names, refused
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import expressions as expression_rules
+from specgen.diagnostics.rules import schema as rules
+from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
+from specgen.schema.load import SchemaFile
+from specgen.schema.loss import Learnable
+from specgen.values import dataclass
+
+LEARNED = Type("float32", (), "const")
+"""What a learned number is in expressions: a tensor, the same for all samples."""
+
+
+@dataclass(frozen=True)
+class CheckedLearnable:
+    """A number that is learned.
+
+    Attributes:
+        name: its name.
+        init, low, high: its first value and its bounds, over parameters.
+        fixed: whether it stays as it is: always, never, or as a parameter says.
+        when: the truth value that says whether there is one; None for always.
+        through: whether the gradient goes through its bounds; else the number itself is moved between them.
+        doc: one line.
+        symbol: its value.
+    """
+
+    name: str
+    init: Typed
+    low: Typed | None
+    high: Typed | None
+    fixed: bool | str
+    when: str | None
+    through: bool
+    doc: str
+    symbol: Symbol
+
+    @property
+    def binding(self) -> Binding:
+        """What expressions read under its name."""
+        return Binding(LEARNED, full("float32"), what="learnable", symbol=self.symbol)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The parameters that it needs."""
+        values = [value for value in (self.init, self.low, self.high) if value is not None]
+        flags = frozenset(flag for flag in (self.fixed, self.when) if isinstance(flag, str))
+        return flags | {symbol.name for value in values for symbol in value.symbols_read}
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it may have bounds."""
+        return self.low is not None or self.high is not None
+
+
+@dataclass(frozen=True)
+class Learnables:
+    """Checks the learned numbers of one loss.
+
+    Attributes:
+        file, path: where the loss is declared.
+        params: what expressions read: its parameters.
+        names: the namespace of the loss.
+        sink: takes every mistake.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    params: Mapping[str, Binding]
+    names: Names
+    sink: Sink
+
+    def checked(self, given: Mapping[str, Learnable]) -> tuple[CheckedLearnable, ...]:
+        """Those whose declaration is right."""
+        return tuple(one for name, made in given.items() if (one := self._one(name, made)) is not None)
+
+    def _one(self, name: str, given: Learnable) -> CheckedLearnable | None:
+        here = (*self.path, "learnable", name)
+        span = self.file.key_span(*here)
+        if name in LOSS_ATTRIBUTES:
+            self.sink.add(refused(name, "every loss has it", "learnable", span))
+            return None
+        if not self.names.claim(name, "learnable", span):
+            return None
+        if given.init is None:
+            message = f"`{name}` needs `init`, its first value"
+            self.sink.add(rules.MISSING_FIELD.at(span, message, help="write `init: 0.0`"))
+            return None
+        if given.when is not None:
+            place = self.file.key_span(*here, "when")
+            self.sink.add(rules.NOT_AVAILABLE.at(place, "`when` of a learned number is not available yet"))
+            return None
+        if given.bound is not None and given.low is None and given.high is None:
+            message = f"`bound` says how `{name}` is kept between `low` and `high`, and it has neither"
+            place = self.file.span(*here, "bound")
+            self.sink.add(rules.WRONG_TYPE.at(place, message, help="give it bounds, or leave `bound` out"))
+            return None
+        texts = {"init": given.init, "low": given.low, "high": given.high}
+        values = {field: self._number(*here, field) for field, text in texts.items() if text is not None}
+        flags = [
+            self._flag(flag, *here, field) for field, flag in (("fixed", given.fixed), ("when", given.when))
+        ]
+        init = values["init"]
+        if init is None or None in values.values() or not all(flags):
+            return None
+        return CheckedLearnable(
+            name,
+            init,
+            values.get("low"),
+            values.get("high"),
+            given.fixed,
+            given.when,
+            given.bound == "pass",
+            given.doc,
+            Symbol(".".join(here), name, LEARNED, full("float32"), span=span),
+        )
+
+    def _number(self, *place: str) -> Typed | None:
+        """A number that the constructor computes; None after reporting that it is something else."""
+        source = self.file.scalar(*place)
+        expr = parse(source, self.sink)
+        typed = None if expr is None else infer(expr, self.params, source, self.sink)
+        if typed is None:
+            return None
+        if not typed.type.python or typed.type.dtype in ("bool", "str"):
+            message = f"`{place[-1]}` is a number of the constructor, this is {typed.type}"
+            self.sink.add(expression_rules.WRONG_DTYPE.at(source.span, message))
+            return None
+        return typed
+
+    def _flag(self, value: bool | str | None, *place: str) -> bool:
+        """Whether a field is left out, a truth value, or the name of a parameter that is one; else it is reported."""
+        if value is None or isinstance(value, bool):
+            return True
+        found = self.params.get(value)
+        if found is not None and found.type.dtype == "bool":
+            return True
+        message = f"`{place[-1]}` names a parameter that is true or false; there is no truth value `{value}`"
+        flags = [name for name, one in self.params.items() if one.type.dtype == "bool"]
+        help = suggestion(value, flags) or f"declare it: `params: {{{value}: false}}`"
+        self.sink.add(rules.UNKNOWN_DECLARATION.at(self.file.span(*place), message, help=help))
+        return False

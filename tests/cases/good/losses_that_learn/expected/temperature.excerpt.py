@@ -1,0 +1,96 @@
+# ...
+
+
+def tempered_loss(
+    critic_now: Tensor, reward: Tensor, *, log_alpha: Tensor, offset: Tensor, free: Tensor
+) -> TemperedLossTerms:
+    """The terms of `TemperedLoss`, one value per sample.
+
+    Args:
+        critic_now: float32 [*batch], from `critic`.
+        reward: float32 [*batch, 1].
+        log_alpha: float32 []; logarithm of the temperature.
+        offset: float32 [].
+        free: float32 [].
+    """
+    # losses.TemperedLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    error = reward.squeeze(-1) - critic_now
+    # losses.TemperedLoss.terms
+    loss_critic = alpha * error**2
+    loss_alpha = -log_alpha * error.detach() + offset * error.detach() + free
+    # losses.TemperedLoss.metrics
+    with torch.no_grad():
+        alpha_2 = alpha
+    return TemperedLossTerms(loss_critic=loss_critic, loss_alpha=loss_alpha, alpha=alpha_2)
+
+
+class TemperedLoss(LossModule):
+    # ...
+
+    def __init__(
+        self, critic: nn.Module, *, alpha_init: float = 1.0, max_alpha: float = 2.0,
+        fixed_alpha: bool = False, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+    ) -> None:
+        """The loss `TemperedLoss`.
+
+        Args:
+            critic: writes `state_value`.
+            alpha_init: float Defaults to 1.0, > 0.
+            max_alpha: float Defaults to 2.0, > 0.
+            fixed_alpha: bool Defaults to False.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+
+        Raises:
+            TypeError: if a network is not a module.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__()
+        if not alpha_init > 0:
+            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
+        if not max_alpha > 0:
+            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
+        self.alpha_init = alpha_init
+        self.max_alpha = max_alpha
+        self.fixed_alpha = fixed_alpha
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.convert_to_functional(critic, "critic", create_target_params=False)
+        add_learnable(self, "log_alpha", math.log(alpha_init), high=math.log(max_alpha), fixed=fixed_alpha)
+        add_learnable(self, "offset", 0.5, low=0, high=1)
+        add_learnable(self, "free", -1)
+
+    # ...
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        critic = self.functional_network("critic")
+        # losses.TemperedLoss.let
+        critic_now = critic.live(tensordict, keys.state_value).squeeze(-1)
+        terms = tempered_loss(
+            critic_now, self._read(next_tensordict, keys.reward, "reward"),
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+            offset=read_between(self.offset, self.min_offset, self.max_offset), free=self.free,
+        )
+        return TensorDict(
+            {
+                "loss_critic": self._reduce_loss(terms.loss_critic, tensordict),
+                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "alpha": torch.as_tensor(terms.alpha),
+            }
+        )
+
+    # ...
+
+
+# ...
