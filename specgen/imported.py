@@ -103,6 +103,7 @@ _RUNTIME_LOSSES = (
     "Reduction",
     "ValueEstimators",
     "add_learnable",
+    "as_policy",
     "distance_loss",
     "moved_between",
     "next_key",

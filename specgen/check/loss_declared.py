@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_conditions import read_condition
+from specgen.check.loss_distributions import policy_type
 from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_masks import mask_of_key
@@ -21,7 +22,7 @@ from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Loss, LossKey
+from specgen.schema.loss import Loss, LossKey, Network
 from specgen.values import dataclass
 
 _SIGNALS = {
@@ -62,7 +63,6 @@ class Declared:
 
     def check(self) -> None:
         """Check them all."""
-        self._refuse_unavailable()
         self.params, scope = check_params(
             self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
         )
@@ -92,20 +92,6 @@ class Declared:
                 )
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
 
-    def _refuse_unavailable(self) -> None:
-        for name, network in self.loss.networks.items():
-            if network.policy is not None:
-                self._later("networks that are policies are", "networks", name, "policy")
-
-    def _later(self, what: str, *place: str) -> None:
-        self.sink.add(
-            schema_rules.NOT_AVAILABLE.at(
-                self.file.key_span(*self.path, *place),
-                f"{what} not available yet in losses",
-                help="subclass specgen_runtime.LossModule by hand for now",
-            )
-        )
-
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
         for name, network in self.loss.networks.items():
@@ -113,7 +99,10 @@ class Declared:
             if name in LOSS_ATTRIBUTES:
                 self.sink.add(refused(name, "every loss has it", "network", self.file.key_span(*here)))
                 continue
-            if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
+            if not self.names.claim(name, "network", self.file.key_span(*here)):
+                continue
+            if network.policy is not None:
+                made += self._policy(name, network)
                 continue
             if len(network.out) != 1:
                 self.sink.add(
@@ -125,16 +114,7 @@ class Declared:
                 continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
-            target = self._truth_value(network.target, *here, "target")
-            apart = self._truth_value(network.apart, *here, "apart")
-            if apart is not False and network is next(iter(self.loss.networks.values())):
-                message = (
-                    f"`apart` is of what `{name}` shares with a network before it, and it is the first one"
-                )
-                help = "declare it behind the network that trains what they share"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "apart"), message, help=help)
-                )
+            target, apart = self._copies(name, network)
             if type_ is not None and network.qvalue is not None and type_.rank != 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
@@ -163,6 +143,43 @@ class Declared:
                     )
                 )
         return tuple(made)
+
+    def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
+        """When a network has target parameters, and when networks before it train what they share."""
+        here = (*self.path, "networks", name)
+        target = self._truth_value(network.target, *here, "target")
+        apart = self._truth_value(network.apart, *here, "apart")
+        if apart is not False and network is next(iter(self.loss.networks.values())):
+            message = f"`apart` is of what `{name}` shares with a network before it, and it is the first one"
+            help = "declare it behind the network that trains what they share"
+            self.sink.add(schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "apart"), message, help=help))
+        return target, apart
+
+    def _policy(self, name: str, network: Network) -> list[LossNetwork]:
+        """A network that gives a distribution over a role; none after reporting a mistake."""
+        here, role = (*self.path, "networks", name), network.policy or ""
+        if role not in self.loss.keys:
+            self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
+            return []
+        for unfit in ("out", "qvalue", "ensemble"):
+            if getattr(network, unfit):
+                message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
+                help = f"leave out `{unfit}`, or `policy`"
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, unfit), message, help=help)
+                )
+                return []
+        valued = next((one for one in self.loss.networks.items() if one[1].qvalue == role), None)
+        event, actions = None, None
+        if valued is not None and len(valued[1].out) == 1:
+            values = self._type((*self.path, "networks", valued[0], "out", next(iter(valued[1].out))))
+            actions = None if values is None or values.rank != 1 else values.sizes[0]
+        else:
+            given = self.loss.keys[role]
+            if isinstance(given, LossKey) and given.type is not None:
+                event = self._type((*self.path, "keys", role, "type"))
+        target, apart = self._copies(name, network)
+        return [LossNetwork(name, None, role, policy_type(event, actions), target, apart, None, network.doc)]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""
@@ -215,7 +232,7 @@ class Declared:
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"))
-            elif type_ is None and name in outputs:
+            elif type_ is None and name in outputs and not outputs[name].policy:
                 type_ = outputs[name].type
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.sizes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.names import Names, refused
@@ -13,6 +12,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Learnable
+from specgen.values import dataclass
 
 LEARNED = Type("float32", (), "const")
 """What a learned number is in expressions: a tensor, the same for all samples."""

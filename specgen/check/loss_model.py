@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
+from specgen.check.loss_forward import Forward
 from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
-from specgen.expr import Binding, Interval, SourceText, Symbol, Type, Typed, full
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
-from specgen.expr.tree import Expr
+from specgen.expr.types import Distribution
 from specgen.values import dataclass
-
-Variant = Literal["live", "frozen", "target"]
-Record = Literal["now", "next"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,8 @@ class LossNetwork:
     Attributes:
         name: the keyword, and the attribute of the loss.
         action: the role of the discrete action that it values, if it values one.
-        output: the role of what it writes.
-        type: the type of that.
+        output: the role of what it writes; of a policy the role whose distribution it gives.
+        type: the type of that; a `Distribution` of a policy.
         target: whether it has target parameters: always, never, or as a parameter says.
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
@@ -48,6 +46,11 @@ class LossNetwork:
         """What `given` asks of an optional network of the loss at `path`."""
         symbol = Symbol(f"{path}.networks.{self.name}", self.name, CALLED, full("float32"))
         return Binding(CALLED, full("float32"), what="network", symbol=symbol, optional=True)
+
+    @property
+    def policy(self) -> bool:
+        """Whether it gives a distribution."""
+        return isinstance(self.type, Distribution)
 
     @property
     def value(self) -> Type:
@@ -92,75 +95,6 @@ class LossRole:
 
 
 @dataclass(frozen=True)
-class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
-
-    Attributes:
-        network, variant, record: which network it is, with which parameters, and what it reads.
-        replaced: the roles of what it reads instead, from what is computed here.
-    """
-
-    network: str
-    variant: Variant
-    record: Record
-    replaced: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """A name for its value, where the declaration gives none; where it reads what is computed, for the function."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
-        behind = "".join(f"_{role}" for role in ("of", *self.replaced)) if self.replaced else ""
-        return f"{self.network}{variant}_{self.record}{behind}"
-
-
-@dataclass(frozen=True)
-class Alias:
-    """The value of an earlier network call, by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of two network values, as a condition on the parameters says; only that one is computed.
-
-    `typed` is the condition as it was proved right.
-    """
-
-    condition: Expr
-    source: SourceText
-    then: NetworkCall | Alias | Choice
-    otherwise: NetworkCall | Alias | Choice
-    typed: Typed | None = None
-
-
-NetworkValue = NetworkCall | Alias | Choice
-
-
-@dataclass(frozen=True)
-class Forward:
-    """What networks give the terms: a value, `name: value_network(now)`, or a function of what is replaced."""
-
-    name: str
-    value: NetworkValue
-    network: str
-    type: Type
-    path: str
-
-    @property
-    def symbol(self) -> Symbol:
-        """The value."""
-        loss = ".".join(self.path.split(".")[:2])
-        type = CALLED if self.replaced else self.type
-        return Symbol(f"{loss}.forward.{self.name}", self.name, type, full(self.type.dtype))
-
-    @property
-    def replaced(self) -> tuple[str, ...]:
-        """The roles that it is a function of; none for a value."""
-        return self.value.replaced if isinstance(self.value, NetworkCall) else ()
-
-
-@dataclass(frozen=True)
 class Requirement:
     """A condition on the parameters, and what is said when it does not hold."""
 
@@ -182,7 +116,7 @@ class CheckedLoss:
     """A loss whose networks, keys, types and terms are known to be right.
 
     Attributes:
-        forward: what the networks compute, in order.
+        forward: what the networks and distributions give, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.

@@ -28,6 +28,8 @@ class NetworkPlan:
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
         optional: whether it may be left out.
+        policy: whether it gives a distribution.
+        reparameterized: whether draws from that need gradients.
     """
 
     name: str
@@ -37,6 +39,8 @@ class NetworkPlan:
     apart: str
     members: str | None
     optional: bool = False
+    policy: bool = False
+    reparameterized: bool = False
 
     @property
     def annotation(self) -> str:

@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
 from torch import Tensor
 
-from specgen_runtime.objectives.estimates import read_or, with_estimates
+from specgen_runtime.objectives.estimates import of_samples, read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
@@ -42,6 +42,7 @@ class LossModule(FunctionalModule):
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
+        generator: what the loss draws its random numbers from; None for torch's default generator.
     """
 
     @dataclass
@@ -53,6 +54,7 @@ class LossModule(FunctionalModule):
     out_keys: ClassVar[list[str]] = []
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
+    generator: torch.Generator | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +63,7 @@ class LossModule(FunctionalModule):
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
+        self.generator = None
         self.value_type = self.default_value_estimator
         self.register_module("_value_estimator", None)
 
@@ -309,7 +312,7 @@ class LossModule(FunctionalModule):
     def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
         """The mean of one value per sample, or the fraction that is true, of the samples that count."""
         mask = self._mask(tensordict) if mask is None else mask
-        values = metric if metric.is_floating_point() else metric.float()
+        values = metric if metric.is_floating_point() else metric.to(torch.get_default_dtype())
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
     def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -329,10 +332,9 @@ class LossModule(FunctionalModule):
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
 
-    def _of_samples(self, value: Tensor, tensordict: TensorDictBase, behind: int) -> Tensor:
-        """A value with as many dimensions behind those of the batch: one of all agents, say, meets those of each."""
-        lacking = tensordict.batch_dims + behind - value.ndim
-        return value[(slice(None),) * tensordict.batch_dims + (None,) * lacking] if lacking > 0 else value
+    def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
+        """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each."""
+        return of_samples(value, each, features)
 
     def _read_or(
         self,
@@ -358,6 +360,16 @@ class LossModule(FunctionalModule):
     def _further_keys(self) -> list[NestedKey]:
         """What the loss reads if it is there, besides its ``in_keys``."""
         return []
+
+    def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
+        value = self._read(tensordict, key, role)
+        if value.requires_grad:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
+                "gradients into the policy that collected it. Detach it."
+            )
+        return value
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""

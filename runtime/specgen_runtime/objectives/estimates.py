@@ -45,3 +45,18 @@ def read_or(
     if isinstance(found, Tensor):
         return found
     return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
+
+
+def of_samples(value: Tensor, each: Tensor, features: int) -> Tensor:
+    """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
+
+    Args:
+        value: ``[*batch, *features]`` of leading dimensions of ``each``.
+        each: ``[*batch, agents]``.
+        features: how many dimensions of its own ``value`` has.
+    """
+    lacking = each.ndim + features - value.ndim
+    if lacking <= 0:
+        return value
+    place = (slice(None),) * (value.ndim - features) + (None,) * lacking
+    return value[place].expand(*each.shape, *value.shape[value.ndim - features :])

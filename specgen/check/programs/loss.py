@@ -33,7 +33,9 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
-    inputs = [Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward]
+    inputs = [
+        Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward if not made.inner
+    ]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
     mask = Symbol(f"{path}.given.mask", "mask", Type("bool"), full("bool"))
     inputs += [Input(mask, "data"), Input(estimator, "function")]
@@ -76,7 +78,7 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
         loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
     ]
     shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
-    return guarded(shared, conditions, absent)
+    return guarded(shared, conditions, absent, (given,))
 
 
 def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:

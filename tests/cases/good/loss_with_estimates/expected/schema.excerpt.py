@@ -8,7 +8,7 @@ class CriticLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*super().in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
