@@ -101,6 +101,7 @@ _RUNTIME_TYPED = (
 _RUNTIME_LOSSES = (
     "LossModule",
     "Reduction",
+    "ScalarOutputMode",
     "ValueEstimators",
     "add_learnable",
     "as_policy",

@@ -27,18 +27,22 @@ else:
         """
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, slots=slots, kw_only=kw_only)
-        shown = vars(cls).get("__repr__", _shown)
-        cls.__doc__ = (
-            cls.__doc__ or cls.__name__
-        )  # without any, finding the signature to put there takes longest
+        own = vars(cls)
+        # Without any, it would be the signature, and finding that takes longer than all the rest.
+        cls.__doc__ = cls.__doc__ or cls.__name__
         made = dataclasses.dataclass(cls, repr=False, eq=False, slots=slots, kw_only=kw_only)
         names = [item.name for item in dataclasses.fields(made) if item.compare]
         compared = attrgetter(*(names or ["__class__"]))
-        made.__repr__ = shown
-        made.__eq__ = lambda self, other: (
-            compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
-        )
-        made.__hash__ = (lambda self: hash(compared(self))) if frozen else None
+        methods = {
+            "__repr__": _shown,
+            "__eq__": lambda self, other: (
+                compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
+            ),
+            "__hash__": (lambda self: hash(compared(self))) if frozen else None,
+        }
+        for name, method in methods.items():
+            if name not in own:
+                setattr(made, name, method)
         return made
 
 

@@ -49,6 +49,12 @@ class Terse:
     def __repr__(self) -> str:
         return f"<{self.x}>"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Terse)
+
+    def __hash__(self) -> int:
+        return 7
+
 
 NAN = float("nan")
 
@@ -69,6 +75,10 @@ def test_values_are_shown_as_those_of_python() -> None:
     assert repr(Point(1, label="a")) == repr(PythonPoint(1, label="a")).replace("PythonPoint", "Point")
     assert repr(Terse(1)) == "<1>"
     assert repr(Nothing()) == "Nothing()"
+
+
+def test_methods_that_a_class_has_stay() -> None:
+    assert (Terse(1), hash(Terse(1))) == (Terse(2), 7)
 
 
 def test_values_of_other_classes_are_others() -> None:

@@ -108,6 +108,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "convert_to_functional",
         "default_value_estimator",
         "deterministic_sampling_mode",
+        "feature_ranks",
         "from_stateful_net",
         "functional",
         "functional_network",
@@ -124,6 +125,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "reset",
         "reset_out_keys",
         "reset_parameters_recursive",
+        "scalar_output_mode",
         "select_out_keys",
         "set_keys",
         "set_vmap_randomness",
@@ -133,6 +135,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "tensor_keys",
         "use_prioritized_weights",
         "value_estimator",
+        "value_role",
         "value_type",
         "vmap_randomness",
     ]

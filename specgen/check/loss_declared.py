@@ -22,7 +22,7 @@ from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Loss, LossKey, Network
+from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
 
 _SIGNALS = {
@@ -47,6 +47,7 @@ class Declared:
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
         estimators: the value estimators that users may choose, the default first; none where there is none.
+        value_role: the role whose key the estimator takes for the value.
     """
 
     file: SchemaFile
@@ -60,6 +61,7 @@ class Declared:
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
     estimators: tuple[str, ...] = ()
+    value_role: str = "value"
 
     def check(self) -> None:
         """Check them all."""
@@ -90,7 +92,11 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
-        self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
+        roles = [role.name for role in self.roles]
+        self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
+        given = self.loss.value_estimator
+        if isinstance(given, Estimator) and given.value in roles:
+            self.value_role = given.value
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []

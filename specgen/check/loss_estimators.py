@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from specgen.check.loss_model import LossNetwork
@@ -24,7 +24,12 @@ _FILLED: Final = ("advantage", "value_target")
 
 
 def estimators(
-    file: SchemaFile, path: tuple[str, ...], loss: Loss, networks: Iterable[LossNetwork], sink: Sink
+    file: SchemaFile,
+    path: tuple[str, ...],
+    loss: Loss,
+    networks: Iterable[LossNetwork],
+    roles: Sequence[str],
+    sink: Sink,
 ) -> tuple[str, ...]:
     """The names of the value estimators that users may choose, the default first; none where there is none."""
     given = loss.value_estimator
@@ -50,9 +55,9 @@ def estimators(
         message = f"the default `{given.default}` is not among those that are supported"
         help = f"write `supports: [{', '.join((given.default, *listed))}]`"
         sink.add(loss_rules.UNKNOWN_ESTIMATOR.at(file.span(*here, "supports"), message, help=help))
-    if given.value is not None and given.value not in loss.let:
-        message = f"`{given.value}` is no value under `let`"
-        help = suggestion(given.value, loss.let)
+    if given.value is not None and given.value not in loss.let and given.value not in roles:
+        message = f"`{given.value}` is no value under `let`, and no key"
+        help = suggestion(given.value, [*loss.let, *roles])
         sink.add(expression_rules.UNDEFINED.at(file.span(*here, "value"), message, help=help))
     return tuple(dict.fromkeys((given.default, *supported)))
 

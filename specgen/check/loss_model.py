@@ -125,6 +125,7 @@ class CheckedLoss:
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
         estimators: the value estimators that users may choose, the default first.
+        value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
@@ -149,6 +150,7 @@ class CheckedLoss:
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
+    value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()

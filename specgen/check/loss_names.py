@@ -19,7 +19,7 @@ def reserved_in_loss(name: str) -> dict[str, str]:
         "terms",
         "value_estimate",
     )
-    keywords = ("action_space", "reduction", "use_prioritized_weights")
+    keywords = ("action_space", "functional", "reduction", "scalar_output_mode", "use_prioritized_weights")
     made = (snake(name), f"{name}Terms", f"{name}Output")
     return {
         **dict.fromkeys((*variables, *made), "generated code calls something else so"),

@@ -7,7 +7,6 @@ declaration, and need not know that a part of it was inherited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from specgen.check.loss_lets import merged_lets
 from specgen.check.loss_model import LossClass
@@ -19,6 +18,7 @@ from specgen.schema.loss import Loss
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
+from specgen.values import dataclass
 
 _OWN = ("doc", "abstract", "extends", "allow")
 """Fields that a loss does not take over."""

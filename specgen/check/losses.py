@@ -174,6 +174,7 @@ class _Checker:
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
             estimators=self.declared.estimators,
+            value_role=self.declared.value_role,
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,

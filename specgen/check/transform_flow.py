@@ -53,7 +53,8 @@ def check_flow(
 ) -> None:
     """Report outputs that are not computed when they must be, and values that nobody has."""
     assigned = {phase: _written(file, (*path, phase)) for phase in sections}
-    outputs = list(outputs)
+    outputs, roles = list(outputs), list(roles)
+    misnamed = _assigns_unknown(file, path, [*outputs, *roles], sections)
     for output in outputs:
         if output.inverse:
             continue
@@ -66,6 +67,8 @@ def check_flow(
             )
         elif output.policy:
             _report_policy(file, path, output, stepped, fresh, sink)
+        elif misnamed:  # an output may be meant by that, and one mistake gives one message
+            continue
         elif not mapped and not stepped:
             _report(
                 file,
@@ -91,6 +94,21 @@ def check_flow(
     _hidden_is_read(file, path, outputs, sections, sink)
     _flags_only_rise(outputs, sections["step"], sink)
     _nothing_unknown(outputs, sections, sink)
+
+
+def _assigns_unknown(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    declared: Iterable[Role | Output],
+    sections: Mapping[Phase, SectionResult],
+) -> bool:
+    """Whether a phase assigns a name that is not declared, and that nothing reads: its section reports it."""
+    names = {one.name for one in declared}
+    read = {name for section in sections.values() for one in section.statements for name in one.reads}
+    nodes = [find(file.root, (*path, phase)) for phase in ("reset", "map", "step")]
+    targets = [key.text for node in nodes if isinstance(node, MappingNode) for key, _ in node.entries]
+    unread = [name for name in targets if name.startswith("next.") or name not in read]
+    return any(name.removeprefix("next.") not in names for name in unread)
 
 
 def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:

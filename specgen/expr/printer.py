@@ -353,10 +353,9 @@ class Printer:
             return method(self.show(inner), "to", self.texts.dtype(dtype))
         if node.static is not None:
             return self.texts.static(node.static)
-        if is_float(inner.type.dtype) and is_float(dtype):
-            return self.show(inner)
         python = "float" if is_float(dtype) else "bool" if dtype == "bool" else "int"
-        return self.call(python, self.text(inner))
+        same = python == "float" and is_float(inner.type.dtype)
+        return self.show(inner) if same else self.call(python, self.text(inner))
 
 
 def _is_witness(leaf: Typed) -> bool:

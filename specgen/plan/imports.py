@@ -68,8 +68,12 @@ def _add_names_used(part: object, found: set[str]) -> None:
             found.add("math")
         for name in names:
             value = getattr(part, name)
-            if value and value.__class__ is not str:
+            if value and value.__class__ not in _PLAIN:
                 _add_names_used(value, found)
+
+
+_PLAIN = frozenset((str, bool, int, float))
+"""What reads no names: most of what a plan says."""
 
 
 def _values(part: object) -> object:
@@ -178,6 +182,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal")
     if plan.parent:
         yield plan.parent
+    if plan.features:
+        yield "Mapping"
+    if plan.scalars:
+        yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
     if plan.estimators:

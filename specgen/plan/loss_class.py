@@ -10,6 +10,7 @@ from specgen.check.loss_model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import Statement
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
+from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_conditions import condition_code, has, role_symbol, where_needed
@@ -50,7 +51,9 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
         roles=tuple({role.accepted: role.key for role in loss.roles}.items()),
+        features=tuple(_features(loss)),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
+        value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
             NetworkPlan(
@@ -97,7 +100,35 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
             if s.target in loss.when
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
+        functional=_can_leave_networks(loss),
+        scalars=_has_scalars(loss),
     )
+
+
+def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
+    """The roles whose entries have a known number of dimensions, but those that every loss knows."""
+    outputs = {network.output: network.type for network in loss.networks}
+    actions = {network.action for network in loss.networks}  # stored as a number or one-hot
+    for role in loss.roles:
+        type = role.type or outputs.get(role.name)
+        if type is None or role.after or role.name in actions:
+            continue
+        dims = type.dims or ()
+        if not any(isinstance(dim, Rest) for dim in dims):
+            yield role.accepted, len(dims) + type.col
+
+
+def _can_leave_networks(loss: CheckedLoss) -> bool:
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
+    asked = {param.name for param in loss.params if param.default is False}
+    return all(
+        network.members is None and (network.target is False or network.target in asked)
+        for network in loss.networks
+    )
+
+
+def _has_scalars(loss: CheckedLoss) -> bool:
+    return any(metric.target not in loss.each for metric in loss.metrics)
 
 
 def _doc(loss: CheckedLoss) -> Iterator[str]:
@@ -133,6 +164,17 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         'use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the data '
         "hold weights."
     )
+    if _has_scalars(loss):
+        yield from hanging(
+            'scalar_output_mode: what becomes of numbers that are one for the batch with the reduction "none": '
+            '"exclude" leaves them out, "non_tensor" returns them as data that are no tensors. Defaults to None: as '
+            "they are."
+        )
+    if _can_leave_networks(loss):
+        yield from hanging(
+            "functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise they are "
+            "ordinary children, without targets."
+        )
     yield ""
     yield "Raises:"
     if any(network.policy for network in loss.networks):

@@ -81,7 +81,9 @@ class LossPlan:
         init_doc: that of its constructor.
         forward_doc: that of `forward`.
         roles: the names that `set_keys` takes, with their keys.
+        features: how many dimensions the entries of roles have behind those of the batch.
         estimators: the value estimators that users may choose, the default first.
+        value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         networks: its networks.
         params: its parameters.
@@ -98,6 +100,8 @@ class LossPlan:
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
+        functional: whether its networks may be left as they are.
+        scalars: whether it returns numbers that are one for the batch.
     """
 
     name: str
@@ -107,7 +111,9 @@ class LossPlan:
     init_doc: tuple[str, ...]
     forward_doc: tuple[str, ...]
     roles: tuple[tuple[str, Key], ...]
+    features: tuple[tuple[str, int], ...]
     estimators: tuple[str, ...]
+    value_role: str
     out_keys: list[str]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
@@ -124,6 +130,8 @@ class LossPlan:
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
+    functional: bool
+    scalars: bool
 
     @property
     def actions(self) -> bool:

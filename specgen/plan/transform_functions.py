@@ -43,6 +43,11 @@ class PhaseFunction:
         """Its Python name."""
         return self.plan.name
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The parameters that are known to be given where it is called."""
+        return frozenset() if self.when is None else self.when.given
+
 
 def phase_functions(transform: CheckedTransform, phase: Phase) -> list[PhaseFunction]:
     """The functions of a phase: what always exists first, then one for each condition on parameters."""
@@ -76,9 +81,8 @@ def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | No
     several = [role.name for role in transform.roles if role.form == "all"]
     given = frozenset[str]() if when is None else when.given
     missing = [param for param in transform.params if param.optional and param.name not in given]
-    absent = {param.name: param_annotation(param) for param in missing if param.kind != "tensor"}
-    if phase == "inverse":  # it has one function, whatever the parameters are
-        absent |= {param.name: using("Tensor", "Tensor") for param in missing if param.kind == "tensor"}
+    tensor = using("Tensor", "Tensor")
+    absent = {param.name: tensor if param.kind == "tensor" else param_annotation(param) for param in missing}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
     networks = {network.name: network_annotation(network) for network in transform.networks}
     return (

@@ -151,8 +151,7 @@ class _Planner:
             elif (counted := ranked(self.transform, read)) is not None:
                 passed.append(f"self._inner_rank(key.{counted.name})")
             elif read in self.params:
-                known = frozenset[str]() if function.when is None else function.when.given
-                passed.append(self._param(read, f"self._inner(key.{inner}).dtype", known))
+                passed.append(self._param(read, f"self._inner(key.{inner}).dtype", function.given))
             elif read in self.networks:
                 passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:

@@ -231,19 +231,21 @@ class _Planner:
             if read == value
             else self._size(read, function.reads)
             if read in self.transform.sizes
-            else self._param_text(read, variable(value))
+            else self._param_text(read, variable(value), function)
             for read in function.reads
         )
         return TensorMapPlan(variable(value), CallPlan(function.name, args))
 
-    def _param_text(self, name: str, like: str) -> str:
+    def _param_text(self, name: str, like: str | None, function: PhaseFunction) -> Text:
+        """A parameter or a network, as it is passed: a tensor in the dtype of `like`, if there is such a thing."""
         if name in self.networks:
-            return self._network_text(name)
+            return f"self._networks[{literal(name)}]"
         param = self.transform.param(name)
-        return f"self._cast({literal(name)}, {like}.dtype)" if param.kind == "tensor" else f"self.{name}"
-
-    def _network_text(self, name: str) -> str:
-        return f"self._networks[{literal(name)}]"
+        if param.kind != "tensor" or like is None:
+            return f"self.{name}"
+        if param.optional and name not in function.given:
+            return using(f"in_dtype(self.{name}, {like}.dtype)", "in_dtype")
+        return f"self._cast({literal(name)}, {like}.dtype)"
 
     # ------------------------------------------------------------------ phases
 
@@ -305,16 +307,13 @@ class _Planner:
         names = {*self.roles, *self.outputs, *self.buffers}
         for function in functions:
             fetched: list[tuple[str, str]] = []
-            passed: list[str] = []
+            passed: list[Text] = []
             like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
             if not self.buffers.isdisjoint(function.reads):  # one state of them all
                 fetched.append(("held", f"self._held(key.{self.transform.forward[0].name})"))
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))
-                    continue
-                if read in self.networks:
-                    passed.append(self._network_text(read))
                     continue
                 if read == NEW_ROWS:
                     passed.append(f"self._reset_rows(tensordict)(key, {target})")
@@ -325,8 +324,8 @@ class _Planner:
                 if (param := self._param_of(read)) is not None and param.per_env:
                     passed.append(param_of_rows(param, f"{source}.batch_size", variable(like or "")))
                     continue
-                if param is not None:
-                    passed.append(self._param_text(read, variable(like)) if like else f"self.{param.name}")
+                if param is not None or read in self.networks:
+                    passed.append(self._param_text(read, like and variable(like), function))
                     continue
                 if read.removeprefix("next.") not in names:
                     passed.append(read)  # it has been drawn

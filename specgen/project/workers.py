@@ -29,9 +29,9 @@ MANY = 60
 """Of fewer files the start of a process takes longer than their compilation."""
 _MOST = 4
 """So many processes work at most, this one included; each takes 80 MB."""
-_CHUNK = 24
-"""So many files are compiled at once at most."""
-_CHUNK_READ = 8
+_CHUNK = (6, 24)
+"""So many files are compiled at once, at least and at most; each time a formatter has to be started."""
+_CHUNK_READ = (8, 8)
 """So many files are read at once."""
 
 
@@ -103,7 +103,6 @@ class Workers:
         from specgen.compile_file import compile_files
 
         done: dict[str, CompiledFile] = {}
-        size = min(_CHUNK, -(-len(jobs) // (2 * len(self._processes) + 2)))
         holders: dict[str, _Process] = {path: one for one in self._processes for path in one.holds}
         by_holder: dict[_Process | None, list[Job]] = {}
         for job in jobs:
@@ -117,7 +116,7 @@ class Workers:
         def compile_here(chunk: Sequence[Job]) -> None:
             done.update(compile_files(chunk, dict(interfaces), files))
 
-        chunks = {holder: _in_chunks(held, size) for holder, held in by_holder.items()}
+        chunks = {holder: _in_chunks(held, _CHUNK) for holder, held in by_holder.items()}
         self._share(chunks, ask, compile_here, started=False)
         return done
 
@@ -244,8 +243,14 @@ class _Process:
         self._process.communicate()
 
 
-def _in_chunks(items: Sequence[T], size: int) -> list[Sequence[T]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+def _in_chunks(items: Sequence[T], sizes: tuple[int, int]) -> list[Sequence[T]]:
+    """The items in chunks that become smaller towards the end, so that all processes end at about the same time."""
+    chunks = []
+    while items:
+        size = min(max(len(items) // 4, sizes[0]), sizes[1])
+        chunks.append(items[:size])
+        items = items[size:]
+    return chunks
 
 
 def _levels(jobs: Sequence[Job]) -> list[list[Job]]:

@@ -95,7 +95,8 @@ class Estimator(Declaration):
     Attributes:
         default: its name: `td0`, `td1`, `td_lambda`, and with a `network` `gae`, `multi_agent_gae` or `vtrace`.
         supports: the names of those that users may choose; without it, or with `all`, all that there are.
-        value: the value of the next state that it bootstraps from, a name under `let`.
+        value: the value of the next state that it bootstraps from, a name under `let`; or the role whose key it takes
+            for the value that it reads and writes.
         network: the network whose values estimators of advantages read.
     """
 

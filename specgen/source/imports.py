@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Set
+from functools import lru_cache
 
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH, IMPORT_CYCLE, IMPORT_FORM, IMPORT_MISSING
@@ -71,9 +72,8 @@ def resolve_imports(
     """
     edges = {path: _imports_of(path, files, unreadable, sink) for path in sorted(files)}
     order = _order(edges, sink)
-    visible = {
-        path: _visible(path, [target for target, _ in edges[path]], edges, files, sink) for path in edges
-    }
+    names = {path: tuple(declared(path, files[path])) for path in edges}
+    visible = {path: _visible(path, dict(edges[path]), names, sink) for path in edges}
     direct = {path: tuple(target for target, _ in found) for path, found in edges.items()}
     return Imports(order, direct, visible)
 
@@ -122,14 +122,13 @@ def _target(
             IMPORT_FORM.at(item.span, message, help=f"write {written.lstrip('/').replace(chr(92), '/')}")
         )
         return None
-    base = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
-    bases = [base] if _top(written) == _top(path) else [base, written]
-    for candidate in (start + suffix for start in bases for suffix in ("", *SUFFIXES)):
+    candidates = _candidates(posixpath.dirname(path), written, _top(path))
+    for candidate in candidates:
         if candidate in files:
             return candidate
         if candidate in unreadable:
             return None
-    here = posixpath.dirname(path) or "."
+    base, here = candidates[0], posixpath.dirname(path) or "."
     known = {
         posixpath.relpath(_bare(other), here) if _top(other) == _top(path) else _bare(other)
         for other in files
@@ -139,6 +138,14 @@ def _target(
     help = suggestion(_bare(written), known) or suggestion(wanted, known) or _same_name(wanted, known)
     sink.add(IMPORT_MISSING.at(item.span, f"no schema file `{base}`", help=help))
     return None
+
+
+@lru_cache
+def _candidates(folder: str, written: str, top: str) -> tuple[str, ...]:
+    """The files that an import may mean, in a file of this folder below the `top` one."""
+    base = posixpath.normpath(posixpath.join(folder, written))
+    bases = [base] if _top(written) == top else [base, written]
+    return tuple(start + suffix for start in bases for suffix in ("", *SUFFIXES))
 
 
 def _bare(path: str) -> str:
@@ -189,20 +196,15 @@ def _order(edges: Mapping[str, list[tuple[str, Scalar]]], sink: Sink) -> tuple[s
 
 
 def _visible(
-    path: str,
-    targets: list[str],
-    edges: Mapping[str, list[tuple[str, Scalar]]],
-    files: Mapping[str, nodes.Mapping],
-    sink: Sink,
+    path: str, targets: Mapping[str, Scalar], names: Mapping[str, tuple[Declared, ...]], sink: Sink
 ) -> Mapping[str, Mapping[str, Declared]]:
-    local = {item.name: item for item in declared(path, files[path])}
-    where = dict(edges[path])
+    local = {item.name: item for item in names[path]}
     seen: dict[str, Declared] = {}
     visible: dict[str, dict[str, Declared]] = {section: {} for section in SECTIONS}
-    for target in targets:
+    for target, where in targets.items():
         if target == path:
             continue
-        for item in declared(target, files[target]):
+        for item in names[target]:
             here = local.get(item.name)
             other = seen.get(item.name)
             if here is not None:
@@ -213,7 +215,7 @@ def _visible(
             elif other is not None:
                 notes = [Note("the first one", other.key.span), Note("the second one", item.key.span)]
                 message = f"`{other.file}` and `{target}` both declare '{item.name}'"
-                sink.add(IMPORT_CLASH.at(where[target].span, message, notes=notes, help="rename one of them"))
+                sink.add(IMPORT_CLASH.at(where.span, message, notes=notes, help="rename one of them"))
             else:
                 seen[item.name] = item
                 visible[item.section][item.name] = item

@@ -111,6 +111,25 @@ def test_composites() -> None:
         ours.ProbabilisticActor(heads, in_keys=["params"], distribution_class=CompositeDistribution)
 
 
+def test_parts_of_composites_are_scored_where_they_were_drawn() -> None:
+    loc = torch.full((5, 2), 30.0, dtype=torch.float64)
+    parameters = TensorDict({"move": {"loc": loc, "scale": torch.full_like(loc, 0.1)}}, [5])
+    policy = ours.SafeProbabilisticModule(
+        ["params"],
+        ["move"],
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={"distribution_map": {"move": ours.TanhNormal}},
+        return_log_prob=True,
+        default_interaction_type=InteractionType.RANDOM,
+    )
+    torch.manual_seed(2)
+    data = policy(TensorDict({"params": parameters}, [5]))
+    torch.manual_seed(2)
+    action, log_prob = ours.TanhNormal(loc, 0.1).sample_and_log_prob()
+    assert torch.equal(data["move"], action)
+    torch.testing.assert_close(data["move_log_prob"], log_prob)
+
+
 def test_safe_modules_project() -> None:
     policy = ours.Actor(nn.Linear(4, 2), spec=SPEC, safe=True)
     assert SPEC.is_in(policy(observations(50, scale=100.0))["action"])
@@ -165,6 +184,8 @@ def test_an_actor_is_certain() -> None:
     assert isinstance(dist, ours.Delta)
     assert torch.equal(dist.mode, policy(observations(3))["action"])
     assert (policy.in_keys, policy.out_keys) == (["observation"], ["action"])
+    both = TensorDictModule(lambda x: (x[..., :2], x), ["observation"], ["action", "hidden"])
+    assert ours.Actor(both.module, out_keys=["action", "hidden"], spec=SPEC).spec["action"] == SPEC
 
 
 def test_value_operators() -> None:

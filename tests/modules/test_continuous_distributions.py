@@ -81,6 +81,20 @@ def test_draws_of_a_saturated_tanh_normal_are_scored_where_they_were_drawn(dtype
     assert (action.abs() < 1).all()
 
 
+def test_gradients_of_the_score_of_a_draw() -> None:
+    """Through the draw as far as it carries gradients, and to the parameters of the moment."""
+    loc = torch.tensor([0.3, -1.0], dtype=torch.float64, requires_grad=True)
+    d = ours.TanhNormal(loc, 0.5)
+    with torch.no_grad():
+        drawn = d.rsample()
+    expected = torch.autograd.grad(d.log_prob(drawn.clone()), loc)[0]
+    torch.testing.assert_close(torch.autograd.grad(d.log_prob(drawn), loc)[0], expected)
+    drawn = d.rsample()
+    assert not torch.allclose(torch.autograd.grad(d.log_prob(drawn), loc, retain_graph=True)[0], expected)
+    d.update(loc + 1, 0.7)
+    torch.testing.assert_close(d.log_prob(drawn), ours.TanhNormal(loc + 1, 0.7).log_prob(drawn))
+
+
 def test_mode_of_a_tanh_normal_is_where_its_density_is_greatest() -> None:
     d = ours.TanhNormal(
         torch.tensor([-2.0, -0.01, 0.3, 0.6]), torch.tensor([0.3, 1.5, 0.9, 0.1]), event_dims=0
@@ -104,7 +118,7 @@ def test_parameters_of_a_tanh_normal() -> None:
     assert d.expand((7, 2)).log_prob(torch.zeros(3)).shape == (7, 2)
     squashed = ours.TanhNormal(100 * loc, 1.0, upscale=2.0, tanh_loc=True)
     assert torch.allclose(squashed.loc, 2 * (50 * loc).tanh())
-    with pytest.raises(ValueError, match="high must be strictly greater than low, got low=1.0, high=1.0"):
+    with pytest.raises(ValueError, match=r"high must be strictly greater than low, got low=1\.0, high=1\.0"):
         ours.TanhNormal(loc, 1.0, low=1, high=1)
     with pytest.raises(ValueError, match="high must be strictly greater than low"):
         ours.TanhNormal(loc, 1.0, low=torch.tensor([0.0, 0.0, 2.0]), high=1)

@@ -207,3 +207,22 @@ def test_forbidden_tokens_are_not_drawn() -> None:
     assert d.log_prob(torch.tensor([1, 1])).tolist() == [torch.finfo(torch.float32).min, 0.0]
     d.clear_cache()
     assert torch.equal(d.mode, torch.tensor([0, 1]))
+
+
+def test_probabilities_of_all_choices() -> None:
+    logits = torch.tensor([[0.0, 1.0, -200.0]])
+    for kind in (
+        torch.distributions.Categorical,
+        torch.distributions.OneHotCategorical,
+        ours.OneHotCategorical,
+    ):
+        d = kind(logits=logits)
+        torch.testing.assert_close(ours.log_probs(d), logits.log_softmax(-1))
+        torch.testing.assert_close(ours.probs(d), logits.softmax(-1))
+    for kind in (ours.MaskedCategorical, ours.MaskedOneHotCategorical):
+        for allowed in ({"indices": torch.tensor([1, 0])}, {"mask": torch.tensor([True, True, False])}):
+            d = kind(logits, **allowed)
+            expected = torch.tensor([[0.0, 1.0, -torch.inf]]).log_softmax(-1)
+            torch.testing.assert_close(ours.log_probs(d), expected)
+    with pytest.raises(TypeError, match="a Normal is not a distribution of n choices"):
+        ours.probs(torch.distributions.Normal(0.0, 1.0))

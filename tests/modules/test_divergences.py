@@ -79,6 +79,28 @@ def test_divergences() -> None:
     torch.testing.assert_close((log_prob - q.log_prob(drawn)).mean(0), before_tanh, atol=0.05, rtol=0)
 
 
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_divergences_of_masked_choices(one_hot: bool) -> None:
+    """By mask or by indices in any order; what neither allows counts for nothing."""
+    kind = ours.MaskedOneHotCategorical if one_hot else ours.MaskedCategorical
+    logits = torch.tensor([[0.3, -1.0, 0.5, 2.0]], dtype=torch.float64, requires_grad=True)
+    p = kind(logits, indices=torch.tensor([3, 0]))
+    q = kind(-logits, mask=torch.tensor([True, False, True, True]))
+    of_p, of_q = logits[0, [0, 3]].log_softmax(-1), (-logits[0, [0, 2, 3]]).log_softmax(-1)[[0, 2]]
+    expected = (of_p.exp() * (of_p - of_q)).sum(-1, keepdim=True)
+    assert has_analytic_kl(p, q)
+    torch.testing.assert_close(kl_divergence(p, q), expected)
+    gradients = [torch.autograd.grad(x.sum(), logits)[0] for x in (kl_divergence(p, q), expected)]
+    torch.testing.assert_close(*gradients)
+    assert kl_divergence(q, p).isposinf().all()
+
+
+def test_divergences_of_choices_are_torchs() -> None:
+    for kind in (D.Categorical, ours.OneHotCategorical):
+        p, q = kind(logits=LOC), kind(logits=-LOC)
+        torch.testing.assert_close(kl_divergence(p, q), D.kl_divergence(p, q))
+
+
 def test_a_divergence_from_draws() -> None:
     loc = LOC.clone().requires_grad_()
     p, q = ours.TruncatedNormal(loc, 0.5), ours.TruncatedNormal(LOC + 0.3, 0.6)

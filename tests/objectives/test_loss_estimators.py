@@ -169,3 +169,26 @@ def test_a_priority_of_many_steps_after_an_update() -> None:
     one = loss(data_of(3, 20))["loss"]
     loss.make_value_estimator("td0")
     torch.testing.assert_close(one, loss(data_of(3, 20))["loss"])
+
+
+def test_estimators_find_the_network_of_a_renamed_value() -> None:
+    """Also those that were made before the key was renamed."""
+
+    class RenamedLoss(LossModule):
+        class _AcceptedKeys:
+            value = "state_value"
+
+        default_value_estimator = ValueEstimators.TD0
+
+        def __init__(self) -> None:
+            super().__init__()
+            network = critic()
+            network.out_keys = ["worth"]
+            self.convert_to_functional(network, "critic")
+            self.make_value_estimator()
+
+    loss = RenamedLoss()
+    assert loss.value_estimator.value_network is None
+    loss.set_keys(value="worth")
+    assert loss.value_estimator.value_network is not None
+    assert "worth" in loss.value_estimator(steps(2, 5))

@@ -150,7 +150,9 @@ def test_sac() -> None:
 
     log_alpha = torch.tensor(0.3, requires_grad=True)
     torch.manual_seed(0)
-    made = loss(actor, Network(values), now, now, lambda value: 0.99 * value, log_alpha, target_entropy=-2.0)
+    made = loss(
+        actor, Network(values), now, now, lambda value: 0.99 * value, log_alpha=log_alpha, target_entropy=-2.0
+    )
     torch.manual_seed(0)
     dist, alpha = actor.live(now), log_alpha.exp().detach()
     after = dist.rsample()

@@ -96,7 +96,7 @@ def test_many_files_are_compiled_by_several_processes(
     project: Path, monkeypatch: pytest.MonkeyPatch, checked: list[str]
 ) -> None:
     monkeypatch.setattr(workers, "MANY", 2)
-    monkeypatch.setattr(workers, "_CHUNK", 1)
+    monkeypatch.setattr(workers, "_CHUNK", (1, 1))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     Workspace(load_project(project)).build()
     assert len(checked) < len(PROJECT), "the other processes did nothing"

@@ -98,7 +98,7 @@ def transitions() -> TensorDict:
     return TensorDict({**before, "next": TensorDict(after, [rows])}, [rows])
 
 
-@pytest.mark.filterwarnings("ignore:.*no updater")
+@pytest.mark.filterwarnings("ignore:No target network updater")
 @pytest.mark.parametrize(("name", "loss"), of("losses"))
 def test_losses_train_their_networks(package: ModuleType, name: str, loss: str) -> None:
     declared = MODULES[name].losses[loss]

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.envs import Pendulum
 
@@ -24,6 +25,11 @@ transforms:
       w: {each: x, name: "w_{}", when: given(q)}
       v: {each: x, name: "w_{}", when: not given(q) and p}
     map: {y: 2 * x, z: 3 * x, w: q * x, v: 5 * x}
+  Scaled:
+    params: {scale: {type: "float[...]", optional: true}}
+    in: {x: {each: [observation], type: "float[...]"}}
+    out: {y: {each: x, name: same}}
+    map: {y: "where(given(scale), scale * x, x)"}
 """
 
 
@@ -31,6 +37,17 @@ transforms:
 def some(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     with imported(generate({"some.yaml": SCHEMA}, "some"), "some", tmp_path_factory.mktemp("some")) as made:
         yield made
+
+
+def test_a_tensor_that_is_not_given_is_not_read(some: ModuleType) -> None:
+    # It was converted to the input's dtype before the map that does without it was called.
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    assert some.Scaled()._apply_transform(x).equal(x)
+    made = some.Scaled(scale=[2, 3, 4])._apply_transform(x)
+    assert made.dtype is torch.float64
+    assert made.tolist() == [2, 6, 12]
+    plain, scaled = (TransformedEnv(Pendulum(), some.Scaled(scale=scale)) for scale in (None, [2, 3, 4]))
+    assert plain.reset()["observation"].shape == scaled.reset()["observation"].shape == (3,)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=142576d1c16f64acd21017d283479c5dd5e80efb6b5dda5a97a2bf86a9fb8a0e
+# specgen: sha256=2261bfbbcec89bbed0461d2f1f3c4e7e5ce77b3f8478ab759c7e0dad2651dd5c
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -87,9 +87,6 @@ class DDPGLoss(LossModule):
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
         priority: td_error; the squared temporal-difference error
         priority_weight: priority_weight; importance weights of the samples
-        value: state_value; for the value estimator
-        advantage: advantage; for the value estimator
-        value_target: value_target; for the value estimator
         state_action_value: state_action_value; written by value_network
     """
 
@@ -101,13 +98,16 @@ class DDPGLoss(LossModule):
         terminated: NestedKey = "terminated"
         priority: NestedKey = "td_error"
         priority_weight: NestedKey = "priority_weight"
-        value: NestedKey = "state_value"
-        advantage: NestedKey = "advantage"
-        value_target: NestedKey = "value_target"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    value_role = "state_action_value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 1,
+        "state_action_value": 1,
+    }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
 
     actor_network: TensorDictModuleBase
@@ -164,6 +164,7 @@ class DDPGLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -220,9 +221,6 @@ class DDPGLoss(LossModule):
             terminated: NestedKey | None = ...,
             priority: NestedKey | None = ...,
             priority_weight: NestedKey | None = ...,
-            value: NestedKey | None = ...,
-            advantage: NestedKey | None = ...,
-            value_target: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

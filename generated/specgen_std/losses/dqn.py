@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cb1f76d007c2cd02fbb4df1ad15738373018d5e47cf1dd5ff3f6b50117c176c7
+# specgen: sha256=0ad8e03c3af330dd1c0989ea805ab9fda6c90b5e72dd8605a1a0753b8aab5249
 """Deep Q-learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -98,6 +98,7 @@ class DQNLoss(LossModule):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 1}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase
@@ -146,6 +147,7 @@ class DQNLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         network, self.action_space = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:

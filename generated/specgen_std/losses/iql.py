@@ -2,19 +2,19 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dcd41f82f9b40bfe63c1b13e56ad8a0c61748622288724ef6733bec8c9851b3d
+# specgen: sha256=51f0cddd022655d45d29fb5ca099ecab030f0f618a87416eff91c62aa228a254
 """Implicit Q-learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, as_policy, distance_loss, next_key,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -120,6 +120,12 @@ class IQLLoss(LossModule):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 0,
+        "state_action_value": 1,
+        "state_value": 1,
+    }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
 
     actor_network: TensorDictModuleBase
@@ -140,6 +146,7 @@ class IQLLoss(LossModule):
         *, num_qvalue_nets: int = 2, loss_function: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         temperature: float = 1.0, expectile: float = 0.5, separate_losses: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None,
     ) -> None:
         """The losses of implicit Q-learning (Kostrikov et al. 2021), which learns from data without ever
         valuing an action that is not in them: the value of a state moves towards an expectile of the action
@@ -163,6 +170,9 @@ class IQLLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -186,6 +196,7 @@ class IQLLoss(LossModule):
         self.separate_losses = separate_losses
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(
             as_policy(actor_network, "actor_network", type(self).__name__),
             "actor_network",
@@ -206,6 +217,7 @@ class IQLLoss(LossModule):
             if separate_losses
             else None,
         )
+        self.make_value_estimator()
 
     @property
     def in_keys(self) -> list[NestedKey]:

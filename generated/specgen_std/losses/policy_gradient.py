@@ -2,18 +2,19 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ed9f962adc2d7124fd14fbc42574c6666eb0930923becbdbb320afb55fde3c5
+# specgen: sha256=9a2ffba6dcaef1552a9f9c662eb41afb31a57766bfa51ec4467d34b007a6c801
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -148,6 +149,13 @@ class A2CLoss(LossModule):
         ValueEstimators.MAGAE,
         ValueEstimators.VTrace,
     )
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+    }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -174,6 +182,7 @@ class A2CLoss(LossModule):
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
         entropy_coeff: float = 0.01, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of advantage actor-critic (Mnih et al. 2016): actions with an advantage become likelier,
         a bonus keeps the policy random, and the value of a state moves towards its target.
@@ -194,12 +203,17 @@ class A2CLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -221,6 +235,7 @@ class A2CLoss(LossModule):
         self.entropy_coeff = entropy_coeff
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(
             as_policy(actor_network, "actor_network", type(self).__name__),
             "actor_network",
@@ -232,6 +247,7 @@ class A2CLoss(LossModule):
             create_target_params=False,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -429,6 +445,13 @@ class ReinforceLoss(LossModule):
         ValueEstimators.MAGAE,
         ValueEstimators.VTrace,
     )
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+    }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
 
     actor_network: TensorDictModuleBase
@@ -446,6 +469,7 @@ class ReinforceLoss(LossModule):
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, delay_value: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of REINFORCE with a baseline (Williams 1992): actions with an advantage become likelier,
         and the value of a state, which is the baseline, moves towards its target.
@@ -463,12 +487,17 @@ class ReinforceLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
@@ -481,6 +510,7 @@ class ReinforceLoss(LossModule):
         self.delay_value = delay_value
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(
             as_policy(actor_network, "actor_network", type(self).__name__),
             "actor_network",
@@ -492,6 +522,7 @@ class ReinforceLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

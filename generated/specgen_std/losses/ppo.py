@@ -2,20 +2,20 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bb9ce8eda01030f9e47f7bceaa553815cc1871a93177dacb1dcf91dbda18428d
+# specgen: sha256=69434a0beaf82978e349fe61d0c088817a695a7bf80438232c50e4dd569a788a
 """Proximal policy optimization."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -230,6 +230,14 @@ class PPOLoss(LossModule):
         ValueEstimators.MAGAE,
         ValueEstimators.VTrace,
     )
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+        "sample_log_prob": 0,
+    }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -266,6 +274,7 @@ class PPOLoss(LossModule):
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of proximal policy optimization without a trust region (Schulman et al. 2017, eq. 6): the
         advantage, weighted by how much likelier an action is than for the policy that collected it, a bonus
@@ -297,12 +306,17 @@ class PPOLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -333,6 +347,7 @@ class PPOLoss(LossModule):
         self.max_importance_ratio = max_importance_ratio
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(
             as_policy(actor_network, "actor_network", type(self).__name__),
             "actor_network",
@@ -348,6 +363,7 @@ class PPOLoss(LossModule):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -717,6 +733,15 @@ class ClipPPOLoss(PPOLoss):
         ValueEstimators.MAGAE,
         ValueEstimators.VTrace,
     )
+    value_role = "value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+        "sample_log_prob": 0,
+    }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -758,6 +783,7 @@ class ClipPPOLoss(PPOLoss):
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None, clip_epsilon: float = 0.2,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
         action stops paying once it is likelier, or less likely, by more than `clip_epsilon`.
@@ -790,12 +816,17 @@ class ClipPPOLoss(PPOLoss):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        LossModule.__init__(self, functional=functional)
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -831,6 +862,7 @@ class ClipPPOLoss(PPOLoss):
         self.clip_epsilon = clip_epsilon
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(
             as_policy(actor_network, "actor_network", type(self).__name__),
             "actor_network",
@@ -846,6 +878,7 @@ class ClipPPOLoss(PPOLoss):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

@@ -7,7 +7,16 @@ from typing import Any
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["MissingKeyError", "as_tuple", "join_key", "key_list", "leaf_name", "only_key", "show_key"]
+__all__ = [
+    "MissingKeyError",
+    "as_tuple",
+    "join_key",
+    "key_list",
+    "leaf_name",
+    "next_key",
+    "only_key",
+    "show_key",
+]
 
 
 def as_tuple(key: NestedKey) -> tuple[str, ...]:
@@ -30,6 +39,11 @@ def key_list(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
     """One key or several, as a list; a tuple is one nested key."""
     several = keys if isinstance(keys, list) else [keys]
     return [join_key(as_tuple(key)) for key in several]
+
+
+def next_key(key: NestedKey) -> tuple[str, ...]:
+    """The key of what a step gives: `key` below `"next"`."""
+    return ("next", *as_tuple(key))
 
 
 def show_key(key: NestedKey) -> str:

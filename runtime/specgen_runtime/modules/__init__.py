@@ -1,4 +1,4 @@
-"""Policies and exploration as tensordict modules."""
+"""Networks, policies and exploration as modules, most of them of tensordicts."""
 
 from specgen_runtime.modules.action_space import ActionSpace, ActionSpaceName, action_index, find_action_space
 from specgen_runtime.modules.actors import (

@@ -22,7 +22,7 @@ from specgen_runtime.modules.safe import (
     SafeProbabilisticTensorDictSequential,
     SafeSequential,
 )
-from specgen_runtime.specs import TensorSpec
+from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
@@ -52,10 +52,13 @@ class Actor(SafeModule):
         safe: bool = False,
         inplace: bool | str = True,
     ) -> None:
+        outputs = ["action"] if out_keys is None else out_keys
+        if "action" in outputs and isinstance(spec, TensorSpec) and not isinstance(spec, Composite):
+            spec = Composite(action=spec)
         super().__init__(
             module,
             ["observation"] if in_keys is None else in_keys,
-            ["action"] if out_keys is None else out_keys,
+            outputs,
             spec=spec,
             safe=safe,
             inplace=inplace,

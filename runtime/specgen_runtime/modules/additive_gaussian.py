@@ -8,7 +8,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import explores, fall, spec_of
+from specgen_runtime.modules.exploration import explores, fall
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -102,7 +102,7 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
         Raises:
             KeyError: the action is missing.
             RuntimeError: the module has no spec yet.
-            ValueError: the action does not have the shape of the spec.
+            ValueError: the shape of the action does not end with that of the spec.
         """
         noisy = explores()
         if not (noisy or self.safe):
@@ -115,5 +115,5 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
         if noisy:
             noise = self.mean + self.std * torch.randn_like(action)
             action = (action + self.sigma * noise).to(action.dtype)
-        tensordict.set(self.action_key, spec_of(action, self._leaf).project(action))
+        tensordict.set(self.action_key, self._leaf.project(action))
         return tensordict

@@ -9,7 +9,7 @@ from tensordict.utils import expand_as_right
 from torch import Tensor
 
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import action_batch, explores, fall, spec_of
+from specgen_runtime.modules.exploration import action_batch, explores, fall
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -108,7 +108,12 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
 
     def _spec_of(self, action: Tensor, tensordict: TensorDictBase) -> TensorSpec:
         """The spec with the batch of the action, and with its mask."""
-        spec = spec_of(action, self._leaf)
+        spec = self._leaf
+        if spec.shape != action.shape:
+            trailing = action.shape[action.ndim - len(spec.shape) :]
+            if len(spec.shape) > action.ndim or trailing != spec.shape:
+                raise ValueError(f"the action has shape {tuple(action.shape)}, its spec {tuple(spec.shape)}")
+            spec = spec.expand(action.shape)
         if self.action_mask_key is not None:
             mask = entry(tensordict, self.action_mask_key, owner="EGreedyModule", role="the action mask")
             spec = spec.clone()

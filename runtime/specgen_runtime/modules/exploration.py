@@ -1,4 +1,4 @@
-"""What exploration modules share: when they explore, how their strength falls, and the actions that they keep to."""
+"""What exploration modules share: when they explore, and how their strength falls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from tensordict.nn import InteractionType
 from tensordict.nn.probabilistic import interaction_type
 from torch import Tensor
 
-from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
@@ -33,20 +32,6 @@ def fall(value: Tensor, first: Tensor, last: Tensor, num_steps: int, frames: int
     if frames < 0:
         raise ValueError(f"frames must not be negative, got {frames}")
     value.copy_(torch.maximum(last, value - frames * ((first - last) / num_steps)))
-
-
-def spec_of(action: Tensor, spec: TensorSpec) -> TensorSpec:
-    """The spec of an action with the batch of a tensor of actions.
-
-    Raises:
-        ValueError: the tensor does not end with the shape of the spec.
-    """
-    if spec.shape == action.shape:
-        return spec
-    trailing = action.shape[action.ndim - len(spec.shape) :]
-    if len(spec.shape) > action.ndim or trailing != spec.shape:
-        raise ValueError(f"the action has shape {tuple(action.shape)}, its spec {tuple(spec.shape)}")
-    return spec.expand(action.shape)
 
 
 def action_batch(tensordict: TensorDictBase, action_key: NestedKey) -> torch.Size:

@@ -13,7 +13,7 @@ from tensordict.utils import expand_as_right
 from torch import Tensor
 
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import action_batch, explores, fall, spec_of
+from specgen_runtime.modules.exploration import action_batch, explores, fall
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -126,7 +126,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
 
         Raises:
             KeyError: the action is missing.
-            ValueError: the action does not have the shape of the spec, or `is_init` that of the batch.
+            ValueError: the shape of the action does not end with that of the spec, or `is_init` that of the batch.
         """
         explored = explores()
         if not (explored or self.safe):
@@ -146,7 +146,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
             tensordict.set(STEPS_KEY, steps + 1)
             action = (action + self.eps * noise).to(action.dtype)
         if self.safe:
-            action = spec_of(action, self._leaf).project(action)
+            action = self._leaf.project(action)
         tensordict.set(self.action_key, action)
         return tensordict
 

@@ -10,7 +10,7 @@ from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
-from specgen_runtime.objectives.reduction import Reduction, reduce
+from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
     GAE,
@@ -33,6 +33,7 @@ __all__ = [
     "MultiAgentGAE",
     "PolicyDistribution",
     "Reduction",
+    "ScalarOutputMode",
     "SoftUpdate",
     "TD0Estimator",
     "TD1Estimator",

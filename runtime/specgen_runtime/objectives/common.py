@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
+from tensordict.nn import InteractionType, TensorDictModuleBase
 from torch import Tensor
 
 from specgen_runtime.objectives.estimates import of_samples, read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
+from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.parameters import device_of
-from specgen_runtime.objectives.reduction import Reduction, checked_reduction, reduce
+from specgen_runtime.objectives.reduction import (
+    Reduction,
+    ScalarOutputMode,
+    checked_reduction,
+    checked_scalar_output_mode,
+    reduce,
+    without_scalars,
+)
+from specgen_runtime.objectives.replaced_keywords import refuse_replaced_keywords
 from specgen_runtime.objectives.value import (
     EstimatorType,
     ValueEstimatorBase,
@@ -33,8 +42,12 @@ class LossModule(FunctionalModule):
     """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
 
     A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
-    computes in `forward`. Calling the loss runs `forward` in `deterministic_sampling_mode`; with tensors by
-    keyword (names are keys joined by underscores, such as ``next_reward``) it returns the ``out_keys``, in order.
+    computes in `forward`. That, and methods whose names end in ``loss``, run in `deterministic_sampling_mode` and
+    with recurrent networks in sequence mode. Called with tensors by keyword (names are keys joined by underscores,
+    such as ``next_reward``), a loss returns the ``out_keys``, in order.
+
+    Args:
+        functional: whether the loss takes the parameters of its networks; see `convert_to_functional`.
 
     Attributes:
         default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
@@ -43,6 +56,9 @@ class LossModule(FunctionalModule):
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
         generator: what the loss draws its random numbers from; None for torch's default generator.
+        feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
+            put into a batch by them.
+        value_role: the role whose key the value estimator takes for the value that it reads and writes.
     """
 
     @dataclass
@@ -52,19 +68,34 @@ class LossModule(FunctionalModule):
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     supported_value_estimators: ClassVar[tuple[ValueEstimators, ...]] = ()
     out_keys: ClassVar[list[str]] = []
+    feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
+    value_role: ClassVar[str] = "value"
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
     generator: torch.Generator | None
 
-    def __init__(self) -> None:
-        super().__init__()
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_args: object, **keywords: object) -> Any:
+            """A loss whose constructor is not asked for what was replaced."""
+            refuse_replaced_keywords(cls, keywords)
+            return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        run_in_loss_modes(cls)
+
+    def __init__(self, *, functional: bool = True) -> None:
+        super().__init__(functional=functional)
         self._tensor_keys: Any = self._AcceptedKeys()
         self._reduction: Reduction = "mean"
+        self._scalar_output_mode: ScalarOutputMode | None = None
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
         self.generator = None
         self.value_type = self.default_value_estimator
+        self._estimates_own_values = False
         self.register_module("_value_estimator", None)
 
     @property
@@ -87,13 +118,20 @@ class LossModule(FunctionalModule):
         """Give the estimator those of its keys that the loss also names; override to rename them on the way."""
         estimator = self._modules["_value_estimator"]
         if isinstance(estimator, ValueEstimatorBase):
+            roles = {
+                name: self.value_role if name == "value" else name for name in vars(estimator.tensor_keys)
+            }
             estimator.set_keys(
                 **{
-                    name: getattr(self._tensor_keys, name)
-                    for name in vars(estimator.tensor_keys)
-                    if hasattr(self._tensor_keys, name)
+                    name: getattr(self._tensor_keys, role)
+                    for name, role in roles.items()
+                    if hasattr(self._tensor_keys, role)
                 }
             )
+            if self._estimates_own_values:
+                estimator.value_network = self._frozen_network(
+                    lambda network: estimator.tensor_keys.value in network.out_keys
+                )
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -106,12 +144,14 @@ class LossModule(FunctionalModule):
         reads = [key for network in self._networks.values() for key in network.in_keys]
         return list(dict.fromkeys([*reads, *map(next_key, reads)]))
 
-    def _signal_keys(self) -> list[NestedKey]:
-        """The rewards and flags that the loss names."""
-        roles = ("reward", "done", "terminated")
-        return [
-            next_key(getattr(self._tensor_keys, role)) for role in roles if hasattr(self._tensor_keys, role)
-        ]
+    def _features(self) -> dict[NestedKey, int]:
+        """`feature_ranks` by the keys of the roles, in both records."""
+        keys = {
+            getattr(self._tensor_keys, role): rank
+            for role, rank in self.feature_ranks.items()
+            if hasattr(self._tensor_keys, role)
+        }
+        return {**keys, **{next_key(key): rank for key, rank in keys.items()}}
 
     @property
     def out_keys_source(self) -> list[str]:
@@ -173,15 +213,8 @@ class LossModule(FunctionalModule):
             owner=type(self).__name__,
         )
         self._modules["_value_estimator"] = estimator
+        self._estimates_own_values = estimator is not value_type and "value_network" not in hyperparams
         self._forward_value_estimator_keys()
-        if (
-            estimator.value_network is None
-            and estimator is not value_type
-            and "value_network" not in hyperparams
-        ):
-            estimator.value_network = self._frozen_network(
-                lambda network: estimator.tensor_keys.value in network.out_keys
-            )
         return self
 
     def _frozen_network(self, wanted: Callable[[FunctionalNetwork], bool]) -> TensorDictModuleBase | None:
@@ -198,19 +231,18 @@ class LossModule(FunctionalModule):
 
         Assigning None makes it the default again.
         """
-        if self._modules["_value_estimator"] is None:
-            self.make_value_estimator()
-        estimator = self._modules["_value_estimator"]
+        estimator = (
+            self._modules["_value_estimator"] or self.make_value_estimator()._modules["_value_estimator"]
+        )
         assert isinstance(estimator, ValueEstimatorBase)
         return estimator
 
     @value_estimator.setter
     def value_estimator(self, value: ValueEstimatorBase | None) -> None:
-        if value is None:
-            self._modules["_value_estimator"] = None
-            self.value_type = self.default_value_estimator
-        else:
+        if value is not None:
             self.make_value_estimator(value)
+            return
+        self._modules["_value_estimator"], self.value_type = None, self.default_value_estimator
 
     @property
     def deterministic_sampling_mode(self) -> InteractionType:
@@ -220,9 +252,8 @@ class LossModule(FunctionalModule):
     @deterministic_sampling_mode.setter
     def deterministic_sampling_mode(self, value: InteractionType) -> None:
         if not isinstance(value, InteractionType):
-            raise ValueError(
-                f"deterministic_sampling_mode must be one of {', '.join(str(mode) for mode in InteractionType)}, got {value!r}"
-            )
+            modes = ", ".join(map(str, InteractionType))
+            raise ValueError(f"deterministic_sampling_mode must be one of {modes}, got {value!r}")
         self._sampling_mode = value
 
     if not TYPE_CHECKING:  # a subclass types its own calls, with the entries that it returns
@@ -234,7 +265,7 @@ class LossModule(FunctionalModule):
                     inputs,
                     [*self.in_keys, *self._further_keys()],
                     owner=type(self).__name__,
-                    signals=self._signal_keys(),
+                    features=self._features(),
                 )
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
@@ -242,10 +273,11 @@ class LossModule(FunctionalModule):
                 raise TypeError(f"{type(self).__name__} takes a tensordict, got {type(tensordict).__name__}")
             else:
                 data = tensordict
-            if not all(self._has_updater.values()):
+            if not all(self._has_updater.values()) and not torch.compiler.is_compiling():
                 self._warn_of_targets()
-            with set_interaction_type(self._sampling_mode):
-                outputs = super().__call__(data)
+            outputs = super().__call__(data)
+            if self._scalar_output_mode is not None and self._reduction == "none" and data.batch_dims:
+                outputs = without_scalars(outputs, self._scalar_output_mode)
             if "out_keys" in self.__dict__:
                 outputs = outputs.select(*self.out_keys, strict=False)
             return outputs if tensordict is not None else unpacked(outputs, self.out_keys)
@@ -265,13 +297,12 @@ class LossModule(FunctionalModule):
         """Forget what was accumulated over calls; most losses accumulate nothing."""
 
     def _warn_of_targets(self) -> None:
-        names = [name for name, updated in self._has_updater.items() if not updated]
-        warnings.warn(
-            f"{type(self).__name__} has target parameters for {', '.join(names)} and no updater: "
-            "unless you move them yourself they never change. Make a SoftUpdate or a HardUpdate of this loss.",
-            UserWarning,
-            stacklevel=3,
+        names = ", ".join(name for name, updated in self._has_updater.items() if not updated)
+        message = (
+            f"No target network updater has been made for this {type(self).__name__}: the target parameters of "
+            f"{names} never change unless you move them yourself. Make a SoftUpdate or a HardUpdate of it."
         )
+        warnings.warn(message, UserWarning, stacklevel=3)
 
     @property
     def reduction(self) -> Reduction:
@@ -281,6 +312,18 @@ class LossModule(FunctionalModule):
     @reduction.setter
     def reduction(self, value: Reduction | None) -> None:
         self._reduction = checked_reduction(value)
+
+    @property
+    def scalar_output_mode(self) -> ScalarOutputMode | None:
+        """What becomes of outputs that are one number for the batch where the reduction is ``"none"``.
+
+        ``"exclude"`` leaves them out, ``"non_tensor"`` returns them as data that are no tensors, None as they are.
+        """
+        return self._scalar_output_mode
+
+    @scalar_output_mode.setter
+    def scalar_output_mode(self, value: ScalarOutputMode | None) -> None:
+        self._scalar_output_mode = checked_scalar_output_mode(value)
 
     @property
     def loss_mask_key(self) -> MaskKey:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from tensordict import TensorDict, TensorDictParams
+from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
@@ -23,10 +23,15 @@ from specgen_runtime.objectives.shared_parameters import SharedParameter, shared
 
 
 class FunctionalModule(TensorDictModuleParent):
-    """A module that takes networks apart: their parameters are its own, and so are copies of them as targets."""
+    """A module that takes networks apart: their parameters are its own, and so are copies of them as targets.
 
-    def __init__(self) -> None:
+    Args:
+        functional: whether it does; otherwise networks are ordinary children and have no targets.
+    """
+
+    def __init__(self, *, functional: bool = True) -> None:
         super().__init__()
+        self._functional = functional
         self._networks: dict[str, FunctionalNetwork] = {}
         self._has_updater: dict[str, bool] = {}
         self._shared: list[SharedParameter] = []
@@ -40,8 +45,8 @@ class FunctionalModule(TensorDictModuleParent):
 
     @property
     def functional(self) -> bool:
-        """Whether the parameters live in the loss rather than in the modules: always."""
-        return True
+        """Whether the parameters live in the loss rather than in the modules."""
+        return self._functional
 
     def convert_to_functional(
         self,
@@ -58,6 +63,8 @@ class FunctionalModule(TensorDictModuleParent):
         ``target_critic_params`` (also ``critic_target_params``), copies in buffers that an updater moves, or,
         without ``create_target_params``, a detached view of the parameters.
 
+        If the loss is not `functional`, ``critic`` is ``module`` itself, a registered child, and the parameters are None.
+
         Args:
             module: a tensordict module, or ``expand_dim`` of them. It keeps working, on the same parameters.
             module_name: the name of the network in the loss.
@@ -68,7 +75,8 @@ class FunctionalModule(TensorDictModuleParent):
 
         Raises:
             TypeError: if ``module`` is not a module.
-            ValueError: if ``expand_dim`` is not positive, or ``module_name`` is taken.
+            ValueError: if ``expand_dim`` is not positive, or ``module_name`` is taken; if the loss is not `functional`
+                and an ensemble, targets or parameters of another network are asked for.
             RuntimeError: if a list of modules has another length than ``expand_dim``.
         """
         if (
@@ -80,6 +88,11 @@ class FunctionalModule(TensorDictModuleParent):
                 f"{module_name!r} cannot name a network of {type(self).__name__}: it must be a new identifier"
             )
         compared = None if compare_against is None else list(compare_against)
+        if not self._functional:
+            self._add_child(
+                module, module_name, compared or [], alone=expand_dim is None and not create_target_params
+            )
+            return
         params = take_parameters(module, name=module_name, expand_dim=expand_dim, compare_against=compared)
         others = {other: self._params(other) for other in self._networks}
         self._shared += shared_parameters(module_name, module, compared or [], others)
@@ -93,6 +106,27 @@ class FunctionalModule(TensorDictModuleParent):
             self._has_updater[module_name] = False
         self._bind_networks()
 
+    def _add_child(
+        self,
+        module: nn.Module | Sequence[nn.Module],
+        name: str,
+        compared: Collection[nn.Parameter],
+        *,
+        alone: bool,
+    ) -> None:
+        """Take a network with its parameters inside."""
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"{name} must be an nn.Module, got {type(module).__name__}")
+        if not alone or not {*map(id, compared)}.isdisjoint(map(id, module.parameters())):
+            raise ValueError(
+                f"{name}: functional=False leaves networks as they are: without members, targets, or parameters that "
+                "another network trains alone"
+            )
+        self._modules[name] = module
+        for missing in (f"{name}_params", f"target_{name}_params"):
+            object.__setattr__(self, missing, None)
+        self._networks[name] = FunctionalNetwork(name, module, expanded=False, functional=False)
+
     @staticmethod
     def shared_by_members(modules: nn.Module | Sequence[nn.Module]) -> list[nn.Parameter]:
         """The users' own parameters in an ensemble: what all ``modules`` share. The others of an ensemble are new ones."""
@@ -104,13 +138,17 @@ class FunctionalModule(TensorDictModuleParent):
     def functional_network(self, name: str) -> FunctionalNetwork:
         """The network called ``name``, to be called with its live, frozen or target parameters.
 
+        Inside ``with parameters.to_module(loss):`` those are the ones given there, for `torch.vmap` over several.
+
         Raises:
             AttributeError: if there is none.
         """
-        try:
-            return self._networks[name]
-        except KeyError:
-            raise AttributeError(self._no_network(name)) from None
+        network = self._networks.get(name)
+        if network is None:
+            raise AttributeError(self._no_network(name))
+        if self._functional and not network.is_bound(self._params(name), self._target(name)):
+            self._bind_networks()
+        return network
 
     def get_stateful_net(self, network_name: str, copy: bool | None = None) -> nn.Module:
         """A network with its parameters inside, for example to initialise them or to act with.
@@ -119,12 +157,15 @@ class FunctionalModule(TensorDictModuleParent):
             network_name: one of the loss's networks. An ensemble's parameters have a leading dimension: such a
                 network is rarely callable without `torch.vmap`.
             copy: True (the default) gives copies of the parameters, whose changes go back by
-                `from_stateful_net`; False gives the loss's own.
+                `from_stateful_net`; False gives the loss's own. If the loss is not `functional`, the network itself
+                is returned.
 
         Raises:
             AttributeError: if there is no such network.
         """
         network = self.functional_network(network_name)
+        if not self._functional:
+            return network.skeleton
         return network.stateful(self._params(network_name), copied=copy is not False)
 
     def from_stateful_net(self, network_name: str, stateful_net: nn.Module) -> None:
@@ -135,12 +176,12 @@ class FunctionalModule(TensorDictModuleParent):
             RuntimeError: if the names, shapes or dtypes differ; nothing is copied then.
         """
         self.functional_network(network_name)
-        copy_values(self._params(network_name), TensorDict.from_module(stateful_net), name=network_name)
+        copy_values(self._tensors(network_name), TensorDict.from_module(stateful_net), name=network_name)
 
     def reset_parameters_recursive(self) -> None:
         """Draw the parameters of all networks anew, as their modules do when they are made; targets become copies."""
         for name, network in self._networks.items():
-            params = self._params(name)
+            params = self._tensors(name)
             network.reset_parameters(params)
             target = self._modules.get(f"target_{name}_params")
             if isinstance(target, TensorDictParams):
@@ -155,13 +196,22 @@ class FunctionalModule(TensorDictModuleParent):
         assert isinstance(params, TensorDictParams)
         return params
 
+    def _target(self, name: str) -> TensorDictParams | None:
+        target = self._modules.get(f"target_{name}_params")
+        return target if isinstance(target, TensorDictParams) else None
+
+    def _tensors(self, name: str) -> TensorDictBase:
+        """The parameters and buffers of a network, wherever they live."""
+        return (
+            self._params(name) if self._functional else TensorDict.from_module(self._networks[name].skeleton)
+        )
+
     def _bind_networks(self) -> None:
         """Point the networks' copies at the tensors of the loss, which moving or copying it replaces."""
         for shared in self._shared:
             shared.link(self._params(shared.name), self._params(shared.source))
-        for name, network in self._networks.items():
-            target = self._modules.get(f"target_{name}_params")
-            network.bind(self._params(name), target if isinstance(target, TensorDictParams) else None)
+        for name, network in self._networks.items() if self._functional else ():
+            network.bind(self._params(name), self._target(name))
 
     def _no_network(self, name: str) -> str:
         return f"{type(self).__name__} has no network {name!r}; it has {', '.join(self._networks) or 'none'}"
@@ -238,6 +288,8 @@ class FunctionalModule(TensorDictModuleParent):
                 buffer.fill_(value)
                 return
         super().__setattr__(name, value)
+        if isinstance(value, TensorDictParams) and name in self._modules and "_networks" in self.__dict__:
+            self._bind_networks()
 
     if TYPE_CHECKING:
         __getattr__: None  # type: ignore[misc,assignment]

@@ -17,12 +17,19 @@ def packed(
     in_keys: Sequence[NestedKey],
     *,
     owner: str,
-    signals: Sequence[NestedKey] = (),
+    features: Mapping[NestedKey, int],
 ) -> TensorDict:
     """A tensordict of keyword inputs, whose names are keys joined by underscores.
 
-    Its batch dimensions are the leading ones that all the tensors share, without the last one of ``signals``: rewards
-    and flags, which have shape ``[*batch, 1]``.
+    Its batch dimensions are the leading ones that all the tensors share, and no more than those that entries have
+    beside their own.
+
+    Args:
+        inputs: the tensors.
+        in_keys: what the loss or estimator reads.
+        owner: its name, for messages.
+        features: how many dimensions of its own each of some entries has, behind those of the batch: rewards and flags, of
+            shape ``[*batch, 1]``, have one.
 
     Raises:
         TypeError: for a keyword that stands for no key of the loss, or a value that is not a tensor.
@@ -38,12 +45,16 @@ def packed(
         if not isinstance(value, (Tensor, TensorDictBase)):
             raise TypeError(f"{owner}: {name} must be a tensor, got {type(value).__name__}")
         tensordict.set(keys[name], value)
-    given = [tensor for key in signals if isinstance(tensor := tensordict.get(key, None), Tensor)]
-    tensordict.auto_batch_size_(min((tensor.ndim - 1 for tensor in given), default=None))
+    given = [
+        tensor.ndim - own
+        for key, own in features.items()
+        if isinstance(tensor := tensordict.get(key, None), Tensor)
+    ]
+    tensordict.auto_batch_size_(min(given, default=None))
     return tensordict
 
 
 def unpacked(outputs: TensorDictBase, out_keys: Sequence[NestedKey]) -> Any:
-    """The outputs in the order of ``out_keys``: one tensor, or a tuple of them."""
-    values = tuple(outputs.get(key) for key in out_keys)
+    """The outputs in the order of ``out_keys``, those that are there: one tensor, or a tuple of them."""
+    values = tuple(outputs.get(key) for key in out_keys if key in outputs.keys(True))
     return values[0] if len(values) == 1 else values

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
-from tensordict import TensorDictBase, TensorDictParams, unravel_key
+from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors
+from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
 from specgen_runtime.objectives.policies import PolicyDistribution
 from specgen_runtime.typing import NestedKey
 
@@ -31,17 +31,26 @@ class FunctionalNetwork:
         name: the name of the network in its loss, for messages.
         module: the module given by the user; it is left as it is.
         expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
+        functional: False leaves the parameters in the module, which is called itself.
     """
 
-    def __init__(self, name: str, module: nn.Module, *, expanded: bool) -> None:
+    def __init__(self, name: str, module: nn.Module, *, expanded: bool, functional: bool = True) -> None:
         self.name = name
         self.expanded = expanded
-        self.skeleton = _copied(name, module, meta_tensors(module))
-        self.skeleton.register_forward_pre_hook(_Stateless(name))
-        self._live = _copied(name, module, own_tensors(module))
+        self._functional = functional
+        if functional:
+            self.skeleton = _copied(name, module, meta_tensors(module))
+            self.skeleton.register_forward_pre_hook(_Stateless(name))
+            self._live = _copied(name, module, own_tensors(module))
+        else:
+            self.skeleton = self._live = module
         self._frozen = _copied(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
+        self._bound: tuple[object, object] = (None, None)
+        self._optional = {
+            key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
+        }  # such as states of recurrent modules, which begin as zeros
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -60,22 +69,28 @@ class FunctionalNetwork:
 
     def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
         """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
+        self._bound = _tensors_of(params), _tensors_of(target)
         if self.expanded:
-            detached = params.data
+            detached = without_gradients(params)
             self._params = {
                 "live": params,
                 "frozen": detached,
-                "target": detached if target is None else target.data,
+                "target": detached if target is None else without_gradients(target),
             }
             return
         bind(self._live, params)
-        bind(self._frozen, params.data)
+        bind(self._frozen, without_gradients(params))
         if target is None:
             self._target = None
             return
         if self._target is None:
             self._target = _copied(self.name, self._live, own_tensors(self._live))
         bind(self._target, target)
+
+    def is_bound(self, params: TensorDictParams, target: TensorDictParams | None) -> bool:
+        """Whether these are the parameters that the copies hold: `TensorDict.to_module` exchanges what is in them."""
+        live, delayed = self._bound
+        return _tensors_of(params) is live and _tensors_of(target) is delayed
 
     def copies(self) -> list[nn.Module]:
         """Every copy of the structure, to set their mode."""
@@ -117,6 +132,7 @@ class FunctionalNetwork:
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the same values of the parameters but no gradients to them."""
+        self._follow()
         return self._call("frozen", self._frozen, record, key, replaced, draws, randomness)
 
     def target(
@@ -129,6 +145,8 @@ class FunctionalNetwork:
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the target parameters; without any, the same as `frozen`."""
+        if self._target is None and not self.expanded:
+            return self.frozen(record, key, replaced, draws=draws)
         return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
 
     def dist(
@@ -152,10 +170,16 @@ class FunctionalNetwork:
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
+        self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
         return PolicyDistribution(distribution, inputs.batch_dims, generator)
+
+    def _follow(self) -> None:
+        """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
+        if not self._functional:
+            bind(self._frozen, TensorDict.from_module(self._live).data)
 
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
@@ -206,7 +230,7 @@ class FunctionalNetwork:
                     f"{', '.join(map(repr, self.in_keys))}"
                 )
             inputs.set(name, value)
-        missing = [k for k in self.in_keys if inputs.get(k, None) is None]
+        missing = [k for k in self.in_keys if k not in self._optional and inputs.get(k, None) is None]
         if missing:
             raise KeyError(
                 f"network {self.name} reads {', '.join(map(repr, missing))}, which is not in the tensordict; "
@@ -221,6 +245,11 @@ class FunctionalNetwork:
 
         vmapped: Callable[..., Any] = torch.vmap(member, (0, None), randomness=randomness)
         return cast("TensorDictBase", vmapped(params, inputs))
+
+
+def _tensors_of(params: TensorDictParams | None) -> object:
+    """What holds the tensors of parameters."""
+    return None if params is None else params._param_td
 
 
 class _Stateless:

@@ -95,6 +95,14 @@ def bind(module: nn.Module, params: TensorDictBase) -> None:
         rnn._flat_weights = [getattr(rnn, weight, None) for weight in rnn._flat_weights_names]
 
 
+def without_gradients(params: TensorDictBase) -> TensorDictBase:
+    """The same tensors without gradients, which `params` may change between a forward and its backward pass."""
+    try:
+        return params.data
+    except RuntimeError:  # inside torch.vmap
+        return params.detach()
+
+
 def own_tensors(module: nn.Module) -> dict[int, Tensor]:
     """The parameters and buffers of ``module`` by identity: a `copy.deepcopy` memo that shares them."""
     return {

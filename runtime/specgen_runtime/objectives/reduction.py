@@ -1,13 +1,15 @@
-"""Reduces one loss value per sample to their mean or sum, weighted and masked."""
+"""Reduces one loss value per sample to their mean or sum, weighted and masked; leaves scalars out beside them."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
+ScalarOutputMode: TypeAlias = Literal["exclude", "non_tensor"]
 
 
 def checked_reduction(value: object) -> Reduction:
@@ -22,6 +24,30 @@ def checked_reduction(value: object) -> Reduction:
         if value == reduction:
             return reduction  # type: ignore[no-any-return]
     raise ValueError(f"reduction must be one of 'mean', 'sum' or 'none', got {value!r}")
+
+
+def checked_scalar_output_mode(value: object) -> ScalarOutputMode | None:
+    """``value`` if it says what becomes of scalars beside terms that are not reduced, or is None.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    if value is None:
+        return None
+    for mode in get_args(ScalarOutputMode):
+        if value == mode:
+            return mode  # type: ignore[no-any-return]
+    raise ValueError(f"scalar_output_mode must be 'exclude', 'non_tensor' or None, got {value!r}")
+
+
+def without_scalars(outputs: TensorDictBase, mode: ScalarOutputMode) -> TensorDictBase:
+    """The outputs without those that are one number for the batch; ``"non_tensor"`` keeps them as no tensors."""
+    scalars = {key: value for key, value in outputs.items() if value.ndim == 0}
+    kept = outputs.exclude(*scalars)
+    if mode == "non_tensor":
+        for key, value in scalars.items():
+            kept.set_non_tensor(key, value)
+    return kept
 
 
 def reduce(

@@ -163,7 +163,8 @@ class LeafSpec(TensorSpec[torch.Tensor]):
             TypeError: if it is not a tensor.
             ValueError: if its shape does not end with the spec's.
         """
-        if self.is_in(val):
+        # A compiled function can't branch on values; there a member is mapped to itself.
+        if not torch.compiler.is_compiling() and self.is_in(val):
             return val
         if not isinstance(val, torch.Tensor):
             raise TypeError(f"expected a tensor, got {type(val).__name__}")

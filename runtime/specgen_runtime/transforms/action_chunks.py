@@ -6,8 +6,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import as_tuple, normal_key
+from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["ActionChunkTransform"]
@@ -80,7 +81,7 @@ class ActionChunkTransform(Transform):
         end = moments[-1].expand(size)
         done = None
         if self.done_key is not None:
-            done = tensordict.get(("next", *as_tuple(self.done_key)), None)
+            done = tensordict.get(next_key(self.done_key), None)
         if done is None:
             return end
         if done.shape == (*size, 1):

@@ -10,11 +10,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.envs.keys import leaf_name, next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import (
-    as_tuple,
     done_sets,
     group_spec,
     hidden_key,
@@ -335,7 +334,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             raise RuntimeError(
                 f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
             )
-        value: Tensor | None = self._data.get(("next", *as_tuple(key)), None)
+        value: Tensor | None = self._data.get(next_key(key), None)
         if value is None:
             value = self._read(self._data, key)
             assert value is not None  # `_read` raises when it may not be missing

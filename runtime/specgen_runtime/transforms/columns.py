@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
-from specgen_runtime.envs.keys import as_tuple, leaf_name
+from specgen_runtime.envs.keys import leaf_name, next_key
 from specgen_runtime.transforms.keys import leaf_keys, subspec
 from specgen_runtime.typing import NestedKey
 
@@ -81,11 +81,7 @@ def row_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[in
 def _stored_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...] | None:
     """The dimensions of an input for one environment as they are stored; None where data lack it."""
     env, data = transform.parent, transform._data
-    if (
-        env is None
-        and data is not None
-        and all(data.get(k, None) is None for k in (key, ("next", *as_tuple(key))))
-    ):
+    if env is None and data is not None and all(data.get(k, None) is None for k in (key, next_key(key))):
         return None
     return tuple(transform._spec(key).shape[transform._batch_dims() :])
 
@@ -97,7 +93,7 @@ def _recorded(transform: EntriesTransform[Any, Any]) -> frozenset[NestedKey]:
         return frozenset()
     found: set[NestedKey] = set()
     for key in transform._fields(transform._inputs()):
-        value: Tensor | None = data.get(("next", *as_tuple(key)), None)
+        value: Tensor | None = data.get(next_key(key), None)
         value = data.get(key, None) if value is None else value
         if (
             value is not None

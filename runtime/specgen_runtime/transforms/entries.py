@@ -144,16 +144,18 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         blank: Tensor = self._declared[key].zero()
         return blank.squeeze(-1) if self._logical and key in self._columns.written else blank
 
+    def _needed(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        value = self._read(tensordict, key)
+        assert value is not None  # `_read` raises when it may not be missing
+        return value
+
     def _require(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """An input.
 
         Raises:
             KeyError: if it is missing.
         """
-        value: Tensor | None = peek(tensordict, key)
-        if not isinstance(value, Tensor):
-            value = self._read(tensordict, key)
-            assert value is not None  # `_read` raises when it may not be missing
+        value = self._needed(tensordict, key)
         return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _vectors(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> list[Tensor]:
@@ -173,18 +175,12 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
 
     def _recall(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an output before the step, as it was at this position in the chain."""
-        value: Tensor | None = peek(tensordict, place := self._private.get(key, key))
-        if not isinstance(value, Tensor):
-            value = self._read(tensordict, place)
-            assert value is not None  # `_read` raises when it may not be missing
+        value = self._needed(tensordict, self._private.get(key, key))
         return value.squeeze(-1) if self._logical and key in self._columns.written else value
 
     def _recall_input(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
         """The value of an input before the step, as it was at this position in the chain."""
-        value: Tensor | None = peek(tensordict, place := self._private_inputs.get(key, key))
-        if not isinstance(value, Tensor):
-            value = self._read(tensordict, place)
-            assert value is not None  # `_read` raises when it may not be missing
+        value = self._needed(tensordict, self._private_inputs.get(key, key))
         return value.squeeze(-1) if self._logical and key in self._columns.read else value
 
     def _flag(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.envs.packing import peek, put_checked
+from specgen_runtime.envs.keys import next_key
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.action_masks import refuse_mask
@@ -276,7 +277,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             self._bound = [
                 row
                 for row in rows
-                if not any(_under_next(key) in named for key in self._fields(self._inputs(), [row]))
+                if not any(next_key(key) in named for key in self._fields(self._inputs(), [row]))
             ]
         self._bound = rows
 
@@ -325,9 +326,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             return tensordict
         seen = self._as_before(tensordict)  # names may be swapped
         for in_key, out_key in self._pairs():
-            value: Tensor | None = peek(seen, in_key)
-            if not isinstance(value, Tensor):
-                value = self._read(seen, in_key, tolerant)
+            value = self._read(seen, in_key, tolerant)
             if value is not None:
                 put_checked(tensordict, out_key, self._apply_to(in_key, out_key, value))
         return tensordict
@@ -355,10 +354,6 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             ):
                 remove(tensordict, key)
         return tensordict
-
-
-def _under_next(key: NestedKey) -> NestedKey:
-    return ("next", *as_tuple(key))
 
 
 def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:

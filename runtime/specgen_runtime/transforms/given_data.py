@@ -17,25 +17,34 @@ T = TypeVar("T", bound="GeneratedTransform[Any, Any]")
 Moment = Callable[[T, TensorDictBase, TensorDictBase], TensorDictBase]
 
 
+def _bound_to_given_data(
+    moment: Callable[[TensorDictBase, TensorDictBase], TensorDictBase],
+) -> Callable[[Moment[T]], Moment[T]]:
+    """The decorator of methods that take keys, shapes and dtypes from `moment` of their data, if there is no environment."""
+
+    def decorate(method: Moment[T]) -> Moment[T]:
+        @wraps(method)
+        def call(self: T, tensordict: TensorDictBase, given: TensorDictBase) -> TensorDictBase:
+            if self.parent is None and self._data is None:
+                self = self._bound_to(moment(tensordict, given))
+            return method(self, tensordict, given)
+
+        return call
+
+    return decorate
+
+
 def step_from_given_data(method: Moment[T]) -> Moment[T]:
     """Let a `_step` take keys, shapes and dtypes from the moments that it is given, if there is no environment."""
-
-    @wraps(method)
-    def call(self: T, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        if self.parent is None and self._data is None:
-            self = self._bound_to(tensordict.exclude("next").set("next", next_tensordict))
-        return method(self, tensordict, next_tensordict)
-
-    return call
+    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(
+        lambda before, after: before.exclude("next").set("next", after)
+    )
+    return decorate(method)
 
 
 def reset_from_given_data(method: Moment[T]) -> Moment[T]:
     """As `step_from_given_data`, for a `_reset`: of all rows, whatever mask stands in the data."""
-
-    @wraps(method)
-    def call(self: T, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        if self.parent is None and self._data is None:
-            self = self._bound_to(tensordict.copy().update(tensordict_reset))
-        return method(self, tensordict, tensordict_reset)
-
-    return call
+    decorate: Callable[[Moment[T]], Moment[T]] = _bound_to_given_data(
+        lambda before, fresh: before.copy().update(fresh)
+    )
+    return decorate(method)

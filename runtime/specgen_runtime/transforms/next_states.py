@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.keys import next_key, show_key
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, remove
 from specgen_runtime.transforms.replay import ReplayTransform
@@ -50,7 +50,7 @@ class NextStateReconstructor(ReplayTransform):
         strict: bool = True,
     ) -> None:
         listed = normal_keys(list(keys))
-        super().__init__(listed, [("next", *as_tuple(key)) for key in listed])
+        super().__init__(listed, [next_key(key) for key in listed])
         self.traj_key = traj_key
         self.done_key = done_key
         self.step_count_key = step_count_key
@@ -129,7 +129,7 @@ class NextObservationDelta(ReplayTransform):
             if dtype != "root" and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
                 raise TypeError(f"{name} is a dtype of floats, got {dtype!r}")
         listed = normal_keys(list(in_keys))
-        super().__init__(listed, [("next", *as_tuple(key)) for key in listed])
+        super().__init__(listed, [next_key(key) for key in listed])
         self.delta_dtype = delta_dtype
         self.restore_dtype = restore_dtype
         self.drop_delta = drop_delta

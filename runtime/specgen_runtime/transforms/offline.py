@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
-from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.envs.keys import leaf_name, next_key
 from specgen_runtime.transforms.flags import flag_sets, raise_done
 from specgen_runtime.transforms.keys import as_tuple, is_private, normal_key, without_next
 from specgen_runtime.typing import NestedKey
@@ -122,7 +122,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
     for key, after in following.items():
         if is_private(key):
             continue
-        tensordict.set(("next", *as_tuple(key)), after)
+        tensordict.set(next_key(key), after)
         if key in reset and length:
             first = earlier.get(key, reset[key].narrow(time, 0, 1))
             before = torch.cat([first, after.narrow(time, 0, length - 1)], time)

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, without_next
@@ -50,7 +51,7 @@ class RecordedTimes:
         Raises:
             KeyError: if it is missing.
         """
-        return self._entry(("next", *as_tuple(key)))
+        return self._entry(next_key(key))
 
     def done(self, key: NestedKey) -> Tensor:
         """Where the episode that an entry belongs to ends.
@@ -63,7 +64,7 @@ class RecordedTimes:
             place = ("next", *as_tuple(key)[:depth], *as_tuple(self._done_key))
             if self._tensordict.get(place, None) is not None:
                 return self._entry(place)
-        return self._entry(("next", *as_tuple(self._done_key)))
+        return self._entry(next_key(self._done_key))
 
     def restarts(self, key: NestedKey, like: Tensor) -> Tensor:
         """Where the recursion begins anew, with the number of dimensions of `like`, an entry."""

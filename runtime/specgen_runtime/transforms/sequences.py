@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.keys import next_key, show_key
 from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, without_next
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
@@ -114,7 +114,7 @@ class BurnInTransform(ReplayTransform):
                 parameter = next(module.parameters(), None)
                 first = module(first if parameter is None else first.to(parameter.device))
         for key in self.out_keys:
-            state: Tensor | None = first.get(("next", *as_tuple(key)), None)
+            state: Tensor | None = first.get(next_key(key), None)
             if state is None:
                 raise KeyError(f"no module of the BurnInTransform has written ('next', {show_key(key)})")
             last = state.select(tensordict.ndim - 1, -1).to(tensordict.device or state.device)

@@ -75,7 +75,8 @@ def _finish(site: Site, dtype: str | None, shape: Type | None, result: str | Non
     static, sound = _fold(site)
     if not sound:
         return None
-    kind = replace(shape, dtype=result or dtype)
+    wanted = result or dtype
+    kind = shape if shape.dtype == wanted else replace(shape, dtype=wanted)
     operands = site.spread(site.cast(site.values, dtype), shape)
     return site.node(kind, operands, static=static, operand_dtype=dtype)
 

@@ -9,7 +9,7 @@ begins with a value of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,10 @@ def counts_before(firsts: Tensor, lengths: Sequence[int], by: int = 1) -> Tensor
         `(sum of lengths, ...)`, of the dtype of `firsts`.
     """
     begin = firsts.cpu().numpy()
-    steps = np.concatenate([np.arange(0, by * length, by, dtype=begin.dtype) for length in lengths])
-    counts = np.repeat(begin, lengths, axis=0) + steps.reshape(-1, *(1,) * (begin.ndim - 1))
+    rising = np.arange(0, by * sum(lengths), by).astype(begin.dtype, copy=False)
+    rising = rising.reshape(-1, *(1,) * (begin.ndim - 1))
+    counts = np.repeat(begin - rising[_starts(lengths)], lengths, axis=0)
+    counts += rising
     return torch.from_numpy(counts).to(firsts.device)
 
 
@@ -132,16 +134,20 @@ def _accumulated(join: np.ufunc | None, firsts: Tensor, terms: Tensor, lengths: 
     """The terms so far as each step finds them, each episode's first value in front; joined one by one."""
     if firsts.requires_grad or terms.requires_grad:  # what networks give
         return _one_by_one(_TORCH[join], firsts, list(terms), lengths)
-    begin, values = firsts.cpu().numpy(), terms.cpu().numpy().copy()
-    at = 0
-    for first, length in zip(begin, lengths, strict=True):
-        episode = values[at : at + length]
-        episode[1:] = episode[:-1].copy()
-        episode[0] = first
-        if join is not None:
-            join.accumulate(episode, axis=0, out=episode)
-        at += length
+    given, starts = terms.cpu().numpy(), _starts(lengths)
+    values = np.empty_like(given)
+    values[1:] = given[:-1]
+    values[starts] = firsts.cpu().numpy()
+    if join is not None:
+        for start, length in zip(starts, lengths, strict=True):
+            episode = values[start : start + length]
+            join.accumulate(episode, 0, None, episode)
     return torch.from_numpy(values).to(terms.device)
+
+
+def _starts(lengths: Sequence[int]) -> list[int]:
+    """The first step of each episode."""
+    return [0, *accumulate(lengths[:-1])]
 
 
 def _one_by_one(

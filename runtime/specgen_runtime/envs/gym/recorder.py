@@ -54,8 +54,10 @@ class StepRecorder:
         self._named = named
         self._at = 0
         self._ends: list[tuple[int, bool, bool]] = []
-        # By environment: what takes a step; the last row until the time limit, and until another end.
+        # By environment: what takes a step; whether the time limit's steps are counted here; the last row until the
+        # time limit, and until another end.
         self._steps: list[Any] = [None] * count
+        self._counts = [False] * count
         self._limits = [_NEVER] * count
         self._given_ends = [
             _NEVER if first_end is None else place + (first_end - 1) * count for place in range(count)
@@ -89,7 +91,8 @@ class StepRecorder:
             Exception: what an environment raises.
         """
         form, rows, rewards, count = self._form, self._rows, self.rewards, len(self._sources)
-        shape, fits, admit, array, keep = form.shape, form.fits, form.admit, np.ndarray, rewards.append
+        written, width = form.written(rows)
+        admit, keep = form.admit, rewards.append
         at, end = self._at, self._at + len(actions)
         queue = iter(actions)
         for place in range(count):
@@ -100,16 +103,14 @@ class StepRecorder:
             while at < end:
                 if at == len(rows):
                     rows = self._rows = form.more(rows, self._most)
+                    written, width = form.written(rows)
                 last = min(map(min, self._limits, self._given_ends))
                 for step, action in islice(pairs, min(end, len(rows), last + 1) - at):
                     observation, reward, terminated, truncated, _info = step(action)
-                    if (
-                        type(observation) is not array
-                        or observation.dtype is not fits
-                        or observation.shape != shape
-                    ):
-                        observation = admit(observation)
-                    rows[at] = observation
+                    try:
+                        written[at * width : at * width + width] = observation
+                    except (TypeError, ValueError, BufferError):
+                        rows[at] = admit(observation)
                     keep(reward)
                     at += 1
                     if terminated or truncated:
@@ -146,7 +147,12 @@ class StepRecorder:
     def _enter(self, place: int, at: int) -> None:
         """Step an environment past its time limit from here on."""
         count = len(self._sources)
-        self._steps[place], left = self._sources[place].inner_stepper()
+        source = self._sources[place]
+        if self._counts[place]:  # the wrappers are those of the episode before
+            left: int | None = source.steps_left()
+        else:
+            self._steps[place], left = source.inner_stepper()
+            self._counts[place] = left is not None
         taken = (at - place + count - 1) // count
         self._counted[place] = taken
         self._limits[place] = _NEVER if left is None else place + (taken + left - 1) * count

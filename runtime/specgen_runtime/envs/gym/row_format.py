@@ -46,6 +46,22 @@ class RowFormat:
         alike = type(observation) is np.ndarray and observation.dtype is self.fits
         return observation if alike and observation.shape == self.shape else self.admit(observation)
 
+    def written(self, rows: Any) -> tuple[Any, int]:
+        """What observations are written into, which refuses those that do not fit, and how much of it each row takes.
+
+        Row `n` is written by `written[n * width : (n + 1) * width] = observation`. A view of plain memory compares the
+        format and the length of vectors by itself, in a third of the time that looking at the array takes.
+
+        Args:
+            rows: the array of the rows.
+
+        Raises:
+            TypeError, ValueError, BufferError: when written to: the observation does not fit, and needs `admit`.
+        """
+        if self.fits is not None and len(self.shape) == 1 and rows.size:
+            return memoryview(rows.reshape(-1)), self.shape[0]
+        return _FittingRows(self, rows), 1
+
     def rows(self, total: int) -> Any:
         """An array for `total` observations, or for fewer if they are many and large: see `more`."""
         size = math.prod(self.shape) * self.dtype.itemsize
@@ -60,6 +76,22 @@ class RowFormat:
     def room(self, rows: int) -> Any:
         """An array for so many observations."""
         return np.empty((rows, *self.shape), dtype=self.dtype)
+
+
+class _FittingRows:
+    """Rows into which arrays of their dtype and shape can be written, and nothing else."""
+
+    def __init__(self, form: RowFormat, rows: Any) -> None:
+        self._rows, self._fits, self._shape = rows, form.fits, form.shape
+
+    def __setitem__(self, place: slice, observation: Any) -> None:
+        if (
+            type(observation) is not np.ndarray
+            or observation.dtype is not self._fits
+            or observation.shape != self._shape
+        ):
+            raise ValueError("the observation does not fit")
+        self._rows[place] = observation
 
 
 def row_format(space: Any, spec: TensorSpec) -> RowFormat | None:

@@ -90,6 +90,11 @@ class GymSource:
                 return (inner.env if checked else inner).step, most - taken
         return self.stepper(), None
 
+    def steps_left(self) -> int:
+        """After how many steps the time limit cuts the episode; for environments with an `inner_stepper`."""
+        left: int = self.env._max_episode_steps - self.env._elapsed_steps
+        return left
+
     def count(self, steps: int) -> None:
         """Tell the time limit how many steps were taken past it."""
         self.env._elapsed_steps += steps

@@ -2,10 +2,18 @@
 
 from tensordict.nn import NormalParamExtractor
 
-from specgen_runtime.modules.distributions.continuous import IndependentNormal, TanhNormal
-from specgen_runtime.modules.distributions.delta import Delta, TanhDelta
+from specgen_runtime.modules.distributions.choices import log_probs, probs
+from specgen_runtime.modules.distributions.continuous import (
+    Delta,
+    IndependentNormal,
+    TanhDelta,
+    TanhNormal,
+    TruncatedNormal,
+)
 from specgen_runtime.modules.distributions.discrete import (
     LLMMaskedCategorical,
+    MaskedCategorical,
+    MaskedOneHotCategorical,
     OneHotCategorical,
     OneHotOrdinal,
     Ordinal,
@@ -22,8 +30,6 @@ from specgen_runtime.modules.distributions.draws import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
-from specgen_runtime.modules.distributions.masked import MaskedCategorical, MaskedOneHotCategorical
-from specgen_runtime.modules.distributions.truncated_normal import TruncatedNormal
 
 __all__ = [
     "Delta",
@@ -44,6 +50,8 @@ __all__ = [
     "has_analytic_entropy",
     "has_analytic_kl",
     "kl_divergence",
+    "log_probs",
+    "probs",
     "rsample_and_log_prob",
     "sample_and_log_prob",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,13 +17,23 @@ from torch.distributions import (
     constraints,
 )
 
+from specgen_runtime.modules.distributions.delta import Delta, TanhDelta
 from specgen_runtime.modules.distributions.tanh import Bound, Interval, SafeTanhTransform, squashed
+from specgen_runtime.modules.distributions.truncated_normal import TruncatedNormal
 
-__all__ = ["IndependentNormal", "SafeTanhTransform", "TanhNormal"]
+__all__ = [
+    "Delta",
+    "IndependentNormal",
+    "SafeTanhTransform",
+    "TanhDelta",
+    "TanhNormal",
+    "TruncatedNormal",
+]
 
 Scale: TypeAlias = Tensor | float | Callable[[Tensor], Tensor]
 
 _NEWTON_STEPS = 40
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def scale_of(scale: Scale, loc: Tensor) -> Tensor:
@@ -75,6 +86,14 @@ class IndependentNormal(Independent[Normal]):
         return self.mode
 
 
+class _Draw(NamedTuple):
+    """An action, the ``x`` that it was made from, and the standard normal noise in that."""
+
+    action: Tensor
+    latent: Tensor
+    noise: Tensor
+
+
 class TanhNormal(TransformedDistribution):
     """A normal distribution squashed into ``[low, high]`` by tanh (Haarnoja et al. 2018, appendix C).
 
@@ -95,6 +114,11 @@ class TanhNormal(TransformedDistribution):
         event_dims: number of dimensions of an action. Defaults to 1, to 0 for a ``loc`` without dimensions.
         tanh_loc: use ``upscale * tanh(loc / upscale)`` as the mean.
         safe_tanh: keep tanh away from -1 and 1; without it actions at the ends have an infinite ``x``.
+
+    Attributes:
+        loc: the mean of ``x``, shape ``(*batch, *event)``.
+        scale: the standard deviation of ``x``, same shape.
+        root_dist: the distribution of ``x``, an action being so many of them.
 
     Raises:
         ValueError: if ``low`` is not below ``high``, or ``loc`` has fewer than ``event_dims`` dimensions.
@@ -120,7 +144,6 @@ class TanhNormal(TransformedDistribution):
         self.tanh_loc = tanh_loc
         self.upscale = upscale
         self._interval = Interval(low, high, loc, safe=safe_tanh)
-        self._last_draw: tuple[Tensor, Tensor] | None = None  # an action, and the x that it was made from
         self.update(loc, scale)
 
     def update(self, loc: Tensor, scale: Scale) -> None:
@@ -131,9 +154,9 @@ class TanhNormal(TransformedDistribution):
         """
         if self.tanh_loc:
             loc = squashed(loc, self.upscale)
-        self.loc, self.scale = loc, scale_of(scale, loc)
-        if self.loc.shape != self.scale.shape:
-            self.loc, self.scale = torch.broadcast_tensors(self.loc, self.scale)  # type: ignore[no-untyped-call]
+        self.root_dist = Normal(loc, scale_of(scale, loc), validate_args=False)
+        self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
+        self._last_draw: _Draw | None = None
         rank = self.loc.ndim - self._event_dims
         if rank < 0:
             raise ValueError(
@@ -180,11 +203,6 @@ class TanhNormal(TransformedDistribution):
         return self.high
 
     @property
-    def root_dist(self) -> Normal:
-        """The distribution of ``x``, an action being so many of them."""
-        return Normal(self.loc, self.scale, validate_args=False)
-
-    @property
     def base_dist(self) -> Distribution:  # type: ignore[override]
         """The distribution of ``x``."""
         if self._event_dims == 0:
@@ -201,16 +219,18 @@ class TanhNormal(TransformedDistribution):
         """The interval of each number of an action."""
         return self._interval.support(self.loc, self._event_dims)
 
-    def _score(self, latent: Tensor) -> Tensor:
-        normal: Tensor = self.root_dist.log_prob(latent)  # type: ignore[no-untyped-call]
+    def _score(self, latent: Tensor, normal: Tensor) -> Tensor:
+        """The log-probability of the action of ``latent``, whose own is ``normal``."""
         each = normal - self._interval.log_derivative(latent)
         return each.sum(tuple(range(-self._event_dims, 0))) if self._event_dims else each
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, *event)``."""
-        latent: Tensor = self.root_dist.rsample(torch.Size(sample_shape))
+        shape = self._extended_shape(torch.Size(sample_shape))
+        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        latent = self.loc + self.scale * noise
         action = self._interval.into(latent)
-        self._last_draw = action, latent
+        self._last_draw = _Draw(action, latent, noise)
         return action
 
     @torch.no_grad()
@@ -238,9 +258,16 @@ class TanhNormal(TransformedDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of actions of shape ``(*sample, *batch, *event)``, one number for each."""
-        if self._last_draw is not None and value is self._last_draw[0]:
-            return self._score(self._last_draw[1])
-        return self._score(self._interval.out_of(value))
+        draw = self._last_draw
+        if draw is None or value is not draw.action:
+            latent = self._interval.out_of(value)
+        elif draw.latent.requires_grad:
+            # through the draw, the parameters move x, and its distance from the mean in scales stays what it is
+            normal = -0.5 * draw.noise**2 - _LOG_SQRT_2PI - self.scale.log()
+            return self._score(draw.latent, normal)
+        else:
+            latent = draw.latent
+        return self._score(latent, self.root_dist.log_prob(latent))  # type: ignore[no-untyped-call]
 
     @property
     def deterministic_sample(self) -> Tensor:

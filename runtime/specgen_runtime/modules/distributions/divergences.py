@@ -5,10 +5,15 @@ from __future__ import annotations
 import torch
 from tensordict.nn import CompositeDistribution
 from torch import Tensor
-from torch.distributions import Distribution, Independent, TransformedDistribution
+from torch.distributions import (
+    Distribution,
+    Independent,
+    TransformedDistribution,
+)
 from torch.distributions.kl import _KL_REGISTRY
 from torch.distributions.kl import kl_divergence as closed_form_kl
 
+from specgen_runtime.modules.distributions.choices import has_choices, log_probs
 from specgen_runtime.modules.distributions.draws import sample_and_log_prob, sum_of_parts
 
 _WRAPPERS = (Independent, TransformedDistribution)
@@ -25,6 +30,8 @@ def has_analytic_entropy(distribution: Distribution) -> bool:
 
 def has_analytic_kl(p: Distribution, q: Distribution) -> bool:
     """Whether torch knows the divergence of two distributions of these classes in closed form."""
+    if has_choices(p) and has_choices(q):
+        return True
     if isinstance(p, Independent) and isinstance(q, Independent):
         same = p.reinterpreted_batch_ndims == q.reinterpreted_batch_ndims
         return same and has_analytic_kl(p.base_dist, q.base_dist)
@@ -85,8 +92,17 @@ def kl_divergence(p: Distribution, q: Distribution, samples: int = 1) -> Tensor:
             raise ValueError(f"the composites have different parts: {list(p.dists)} and {list(q.dists)}")
         parts = [kl_divergence(part, q.dists[name], samples) for name, part in p.dists.items()]
         return sum_of_parts(parts, len(p.batch_shape))
+    if has_choices(p) and has_choices(q):
+        return _kl_of_choices(log_probs(p), log_probs(q))
     if has_analytic_kl(p, q):
         return closed_form_kl(p, q)
     drawn, log_p = sample_and_log_prob(p, (samples,))
     difference: Tensor = log_p - q.log_prob(drawn)
     return difference.mean(0)
+
+
+def _kl_of_choices(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """With finite gradients where ``p`` is 0, and infinite where ``q`` alone is."""
+    possible = log_p > -torch.inf
+    difference = torch.where(possible, log_p, 0.0) - torch.where(possible, log_q, 0.0)
+    return (log_p.exp() * difference).sum(-1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Distribution, constraints
 from torch.nn.functional import one_hot
 
-from specgen_runtime.modules.distributions.discrete import ReparamGradientStrategy, relaxed_choice
+from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
 
 class MaskedCategorical(Categorical):
@@ -223,6 +223,10 @@ class MaskedOneHotCategorical(Distribution):
         """Probabilities, of all choices or of the indices."""
         return self._categorical.probs
 
+    def over_all_choices(self, x: Tensor, fill: float) -> Tensor:
+        """As that of `MaskedCategorical`."""
+        return self._categorical.over_all_choices(x, fill)
+
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices, int64 of shape ``(*sample_shape, *batch, n)``."""
         return one_hot(self._categorical.sample(sample_shape), self.num_samples)
@@ -230,8 +234,8 @@ class MaskedOneHotCategorical(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices that depend on the probabilities as ``grad_method`` says, in the dtype of the probabilities."""
         if self.grad_method is ReparamGradientStrategy.RelaxedOneHot:
-            return relaxed_choice(self._categorical.over_all_choices(self.logits, self.neg_inf), sample_shape)
-        probs = self._categorical.over_all_choices(self.probs, 0.0)
+            return relaxed_choice(self.over_all_choices(self.logits, self.neg_inf), sample_shape)
+        probs = self.over_all_choices(self.probs, 0.0)
         return self.sample(sample_shape) + (probs - probs.detach())
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -86,8 +86,11 @@ class MultiAgentNetBase(nn.Module):
                 return out
             out = out.unsqueeze(agents)
             return out.expand(*out.shape[:agents], self.n_agents, *out.shape[agents + 1 :])
-        everything = self.centralized  # of all agents, for each of them
-        by_agent = value.expand(self.n_agents, *value.shape) if everything else value.movedim(agents, 0)
+        by_agent = (
+            value.expand(self.n_agents, *value.shape)  # what all observe, for each of them
+            if self.centralized
+            else value.movedim(agents, 0)
+        )
         if self._lazy_networks:
             self._make_parameters(by_agent)
         return run_stacked(self.params, by_agent, self.vmap_randomness).movedim(0, agents)

@@ -78,6 +78,11 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         """The network."""
 
     @property
+    def optional_in_keys(self) -> list[NestedKey]:
+        """What may be missing in tensordicts: the states, which are zeros then."""
+        return list(self.in_keys[1:-1])
+
+    @property
     def recurrent_mode(self) -> bool:
         """Whether a call reads sequences: as `set_recurrent_mode` says, or `default_recurrent_mode`."""
         mode = recurrent_mode()
@@ -142,7 +147,8 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             )
         rows = (batch[:-1], batch[-1]) if sequences else (batch, 1)
         shape = (int(torch.Size(rows[0]).numel()), rows[1])
-        inputs = self._read(tensordict, 0, "the input", 1).reshape(*shape, -1)
+        inputs = self._read(tensordict, 0, "the input", 1)
+        inputs = inputs.reshape(*shape, inputs.shape[-1])
         starts = self._starts(tensordict).reshape(shape)
         states = self._read_states(tensordict, shape)
         if sequences:
@@ -226,8 +232,8 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             )
         order = torch.cat([segment.steps.flatten() for segment in segments])
         place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-        output = torch.cat(outputs).index_select(0, place).reshape(*starts.shape, -1)
-        return output, tuple(
+        output = torch.cat(outputs).index_select(0, place)
+        return output.reshape(*starts.shape, output.shape[-1]), tuple(
             state.new_zeros(starts.numel(), *state.shape[1:])
             .index_copy(0, last, state)
             .reshape(*starts.shape, *state.shape[1:])

@@ -172,7 +172,12 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
             options = {
                 name: inputs.pop(name) for name in ("params", "target_params", "time_dim") if name in inputs
             }
-            data = packed(inputs, self.in_keys, owner=type(self).__name__, signals=self._signal_keys())
+            data = packed(
+                inputs,
+                self.in_keys,
+                owner=type(self).__name__,
+                features=dict.fromkeys(self._signal_keys(), 1),
+            )
             return unpacked(super().__call__(data, **options), self.out_keys)
 
     def forward(

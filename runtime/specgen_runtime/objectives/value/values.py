@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.modes import over_sequences
 from specgen_runtime.objectives.value.chunks import Chunks
 from specgen_runtime.objectives.value.shifted import Slots
 from specgen_runtime.typing import NestedKey
@@ -87,7 +88,7 @@ def shifted_values(
 
 def network_values(record: TensorDictBase, reading: Reading, params: TensorDictBase | None) -> Tensor:
     """What the network says of one record, which may be written to; gradients don't reach its parameters."""
-    with _without_gradients(reading.network, params):
+    with _without_gradients(reading.network, params), over_sequences():
         return reading.chunks.call(reading.network, record, reading.key)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import listed, required
+from specgen_runtime.objectives.modes import over_sequences
 from specgen_runtime.objectives.value.advantages import AdvantageEstimatorBase
 from specgen_runtime.objectives.value.functional.vtrace import vtrace_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount, checked_numbers
@@ -100,7 +101,7 @@ class VTrace(AdvantageEstimatorBase):
     def _log_prob(self, steps: TensorDictBase) -> Tensor:
         """Of the action in the data, under the policy now."""
         actor = self.actor_network
-        with hold_out_net(actor) if torch.is_grad_enabled() else nullcontext():
+        with hold_out_net(actor) if torch.is_grad_enabled() else nullcontext(), over_sequences():
             dist = actor.get_dist(steps.select(*actor.in_keys, strict=False))
         actions = list(actor.dist_sample_keys)
         if isinstance(dist, CompositeDistribution):

@@ -136,6 +136,7 @@ class PolicyLoss(LossModule):
         critic_coeff: float | None = 1.0, normalize_advantage: bool = False, exclude_dims: Sequence[int] = (),
         entropy_bonus: bool = True, clip_epsilon: float = 0.2, log_explained_variance: bool = True,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """A critic and an objective with options.
 
@@ -154,12 +155,17 @@ class PolicyLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
@@ -180,6 +186,7 @@ class PolicyLoss(LossModule):
         self.log_explained_variance = log_explained_variance
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(actor_network, "actor_network", create_target_params=False)
         if critic_network is not None:
             self.convert_to_functional(critic_network, "critic_network", create_target_params=False)

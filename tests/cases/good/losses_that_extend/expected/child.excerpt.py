@@ -53,6 +53,7 @@ class ScaledLoss(ValueLoss):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(value_network, "value_network", create_target_params=True)
+        self.make_value_estimator()
 
     # ...
 

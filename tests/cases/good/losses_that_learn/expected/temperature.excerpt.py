@@ -32,6 +32,7 @@ class TemperedLoss(LossModule):
         self, critic: nn.Module, *, alpha_init: float = 1.0, max_alpha: float = 2.0,
         fixed_alpha: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The loss `TemperedLoss`.
 
@@ -44,12 +45,17 @@ class TemperedLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if not alpha_init > 0:
             raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
         if not max_alpha > 0:
@@ -59,6 +65,7 @@ class TemperedLoss(LossModule):
         self.fixed_alpha = fixed_alpha
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(critic, "critic", create_target_params=False)
         add_learnable(self, "log_alpha", math.log(alpha_init), high=math.log(max_alpha), fixed=fixed_alpha)
         add_learnable(self, "offset", 0.5, low=0, high=1)

@@ -2,11 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ab4c8203424f24e46a956ae8e1c6be6507e7ef3f6e4b1e9ee534cb55a36f626d
+# specgen: sha256=d32da914a1a9ca9c6ee4b6c33310cd2ff025eb846c78dc63b33a7a20fd49cc43
 """Declared in schemas/main."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -65,6 +66,7 @@ class Plain(LossModule):
         priority: NestedKey = 'x" + str(__import__("os")) + "y'
         guess: NestedKey = "guess"
 
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase
@@ -73,7 +75,7 @@ class Plain(LossModule):
 
     def __init__(
         self, value: nn.Module, *, gamma: float = 0.9, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
     ) -> None:
         """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
@@ -84,12 +86,14 @@ class Plain(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
 
         Raises:
             TypeError: if a network is not a module.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        super().__init__()
+        super().__init__(functional=functional)
         if not gamma >= 0:
             raise ValueError(f"gamma must be >= 0, got {gamma}")
         if not gamma < 1:

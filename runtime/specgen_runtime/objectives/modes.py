@@ -1,0 +1,45 @@
+"""The modes in which losses compute: how distributions are read, and recurrent networks over whole sequences."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tensordict.nn import set_interaction_type
+
+from specgen_runtime.interop.torchrl_recurrent import torchrl_recurrent_mode
+from specgen_runtime.modules.recurrent.mode import set_recurrent_mode
+
+R = TypeVar("R")
+
+
+@contextmanager
+def over_sequences() -> Iterator[None]:
+    """Within it, recurrent networks read sequences whose last batch dimension is time: ours, and TorchRL's if loaded."""
+    with set_recurrent_mode(True), torchrl_recurrent_mode():
+        yield
+
+
+def in_loss_modes(method: Callable[..., R]) -> Callable[..., R]:
+    """The method, run in the loss's `deterministic_sampling_mode`, with recurrent networks in sequence mode."""
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> R:
+        with set_interaction_type(self.deterministic_sampling_mode), over_sequences():
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+def run_in_loss_modes(cls: type) -> None:
+    """Make `forward` and the public methods of ``cls`` whose names end in ``loss`` run in the modes of losses.
+
+    Methods that other classes define are left alone: those of losses are wrapped there.
+    """
+    for name, method in list(vars(cls).items()):
+        named = name == "forward" or (name.endswith("loss") and not name.startswith("_"))
+        if named and inspect.isfunction(method):
+            setattr(cls, name, in_loss_modes(method))

@@ -1,0 +1,163 @@
+"""Every loss of the library over small networks, by the names that its constructor gives them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import specgen_std.losses
+import torch
+from specgen_runtime.objectives import LossModule
+from tensordict import TensorDict
+from tensordict.nn import (
+    NormalParamExtractor,
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+)
+from torch import Tensor, nn
+
+N_OBS, N_ACT = 4, 2
+
+DISCRETE = {"DQNLoss", "DistributionalDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss"}
+"""Losses over actions that are one of `N_ACT`."""
+
+CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
+"""Losses whose policy gives an action, and no distribution."""
+
+VALUES = {"DQNLoss": "action_value", "DiscreteCQLLoss": "action_value", "DDPGLoss": "state_action_value"}
+"""What `value_network` writes, where it is not the value of a state."""
+
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "DQNLoss": {"action_space": "one-hot"},
+    "DiscreteCQLLoss": {"action_space": "one-hot"},
+    "DiscreteIQLLoss": {"action_space": "one-hot"},
+    "DiscreteSACLoss": {"action_space": "one-hot", "num_actions": N_ACT},
+    "TD3Loss": {"bounds": (-1.0, 1.0)},
+    "TD3BCLoss": {"bounds": (-1.0, 1.0)},
+}
+"""Keywords without which the constructor raises."""
+
+
+def losses() -> dict[str, type[LossModule]]:
+    """The losses of the library, by name."""
+    found = vars(specgen_std.losses)
+    return {
+        name: made
+        for name, made in found.items()
+        if inspect.isclass(made) and issubclass(made, LossModule) and made.forward is not LossModule.forward
+    }
+
+
+class Joined(nn.Module):
+    """A function of an observation and an action."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = layers(N_OBS + N_ACT, 1)
+
+    def forward(self, observation: Tensor, action: Tensor) -> Tensor:
+        out: Tensor = self.layers(torch.cat([observation, action], -1))
+        return out
+
+
+def layers(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+
+class Normal(torch.distributions.Independent):
+    """A normal distribution of an action."""
+
+    def __init__(self, loc: Tensor, scale: Tensor) -> None:
+        super().__init__(torch.distributions.Normal(loc, scale, validate_args=False), 1)
+
+    @property
+    def deterministic_sample(self) -> Tensor:
+        mean: Tensor = self.mean
+        return mean
+
+
+def policy(loss: str) -> nn.Module:
+    """The policy that a loss takes."""
+    if loss in CERTAIN:
+        network = nn.Sequential(layers(N_OBS, N_ACT), nn.Tanh())
+        return TensorDictModule(network, in_keys=["observation"], out_keys=["action"])
+    names, made = ["loc", "scale"], nn.Sequential(layers(N_OBS, 2 * N_ACT), NormalParamExtractor())
+    distribution: type[torch.distributions.Distribution] = Normal
+    if loss in DISCRETE:
+        names, made = ["logits"], layers(N_OBS, N_ACT)
+        distribution = torch.distributions.OneHotCategorical
+    return ProbabilisticTensorDictSequential(
+        TensorDictModule(made, in_keys=["observation"], out_keys=names),
+        ProbabilisticTensorDictModule(
+            in_keys=names, out_keys=["action"], distribution_class=distribution, return_log_prob=True
+        ),
+    )
+
+
+def network(loss: str, name: str) -> nn.Module:
+    """The network that a loss takes under this name."""
+    if name == "actor_network":
+        return policy(loss)
+    out = {"value_network": VALUES.get(loss, "state_value"), "critic_network": "state_value"}.get(name)
+    if name == "qvalue_network":
+        out = "action_value" if loss in DISCRETE else "state_action_value"
+    if out == "state_action_value":
+        return TensorDictModule(Joined(), in_keys=["observation", "action"], out_keys=[out])
+    if loss in VALUES and out == "action_value":
+        return layers(N_OBS, N_ACT)  # which the loss makes a policy that chooses the greatest value
+    assert out is not None, f"say in tests/objectives/every_loss.py what `{name}` of {loss} is"
+    return TensorDictModule(
+        layers(N_OBS, N_ACT if out == "action_value" else 1), in_keys=["observation"], out_keys=[out]
+    )
+
+
+def networks(cls: type[LossModule], seed: int = 0) -> dict[str, nn.Module]:
+    """The networks that the constructor takes, by name."""
+    torch.manual_seed(seed)
+    parameters: Mapping[str, inspect.Parameter] = inspect.signature(cls).parameters
+    taken = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return {name: network(cls.__name__, name) for name in taken if parameters[name].default is inspect._empty}
+
+
+def made(cls: type[LossModule], seed: int = 0, **keywords: Any) -> Any:
+    """A loss over its networks."""
+    return cls(*networks(cls, seed).values(), **{**KEYWORDS.get(cls.__name__, {}), **keywords})
+
+
+def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
+    """Data that hold what the losses read."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*sizes: int) -> Tensor:
+        return torch.randn(*shape, *sizes, generator=generator)
+
+    terminated = torch.rand(*shape, 1, generator=generator) < 0.4
+    action = torch.tanh(normal(N_ACT))
+    if loss in DISCRETE:
+        action = torch.nn.functional.one_hot(action.argmax(-1), N_ACT)
+    return TensorDict(
+        {
+            "observation": normal(N_OBS),
+            "action": action,
+            "action_log_prob": -1 + 0.1 * normal(),
+            "loc": normal(N_ACT),
+            "scale": 1 + normal(N_ACT).exp(),
+            "state_value": normal(1),
+            "advantage": normal(1),
+            "value_target": normal(1),
+            "next": {
+                "observation": normal(N_OBS),
+                "reward": normal(1),
+                "done": terminated | (torch.rand(*shape, 1, generator=generator) < 0.3),
+                "terminated": terminated,
+            },
+        },
+        shape,
+    )
+
+
+def total(outputs: TensorDict) -> Tensor:
+    """The sum of the terms."""
+    return torch.stack([value.sum() for key, value in outputs.items() if key.startswith("loss")]).sum()
