@@ -108,8 +108,6 @@ class NetworkCalls:
                 made = tree.Name(name, expr.start, expr.end)
                 self._numbers_only(made, expr)
                 return tree.Call(made, computed, (), expr.start, expr.end) if computed else made
-            case tree.Call(tree.Name("given"), (tree.Name(),)):
-                return expr
             case tree.Name() if expr.path in self.broken:
                 self._failed = True
                 return expr
@@ -120,7 +118,7 @@ class NetworkCalls:
             case tree.Name():
                 self._numbers_only(expr, expr)
                 return expr
-            case tree.Literal() | tree.Spread():
+            case tree.Literal() | tree.Spread() | tree.Call(tree.Name("given"), (tree.Name(),)):
                 return expr
             case tree.Call():
                 return replace(
@@ -248,8 +246,8 @@ class NetworkCalls:
 
     def _is_choice(self, call: tree.Call) -> bool:
         """Whether a call is a choice that the parameters alone decide."""
-        where = call.function.path == "where" and len(call.args) == 3 and not call.keywords
-        return where and free_names(call.args[0]) <= self.flags
+        choice = call.function.path == "where" and len(call.args) == 3 and not call.keywords
+        return choice and free_names(call.args[0]) <= self.flags
 
     def _is_network(self, call: tree.Call) -> bool:
         """Whether a call is meant for a network: by its name, or because it reads a record."""

@@ -128,7 +128,7 @@ def test_double_precision_and_keyword_calls(cls: type[LossModule]) -> None:
     assert all(value.dtype == torch.float64 for key, value in out.items() if key.startswith("loss"))
     inputs = {
         "_".join(key) if isinstance(key, tuple) else key: data[key]
-        for key in loss.in_keys
+        for key in [*loss.in_keys, *loss._further_keys()]
         if key in data.keys(True)
     }
     torch.manual_seed(5)
