@@ -91,7 +91,7 @@ class PolicyDistribution:
             exact = self._summed(self.distribution.entropy())
         except NotImplementedError:
             exact = None
-        if exact is not None and (torch.compiler.is_compiling() or bool(exact.isfinite().all())):
+        if exact is not None and (_can_not_look(exact) or bool(exact.isfinite().all())):
             return exact
         drawn = self.rsample_and_log_prob if self.distribution.has_rsample else self.sample_and_log_prob
         return -drawn(n)[1].mean(0)
@@ -172,3 +172,8 @@ def _set_state(device: torch.device, state: Tensor) -> None:
 
 def _shape(n: int | None) -> torch.Size:
     return torch.Size(() if n is None else (n,))
+
+
+def _can_not_look(value: Tensor) -> bool:
+    """Whether numbers can't decide what is computed: in a compiled graph, and inside `torch.vmap`."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(value)
