@@ -103,6 +103,9 @@ _RUNTIME_LOSSES = (
     "Reduction",
     "ScalarOutputMode",
     "ValueEstimators",
+    "action_size",
+    "add_bounds",
+    "add_coefficient",
     "add_learnable",
     "as_policy",
     "distance_loss",
@@ -110,6 +113,8 @@ _RUNTIME_LOSSES = (
     "next_key",
     "not_none",
     "read_between",
+    "settle",
+    "settled",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

@@ -6,12 +6,14 @@ from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
+from specgen.check.loss_coefficients import Coefficients, without_auto
 from specgen.check.loss_conditions import read_condition
 from specgen.check.loss_distributions import policy_type
+from specgen.check.loss_domains import Domains
 from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
 from specgen.check.loss_masks import mask_of_key
-from specgen.check.loss_model import LossNetwork, LossRole
+from specgen.check.loss_model import Coefficient, LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refused, shortened
@@ -46,6 +48,8 @@ class Declared:
         learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
         networks, roles: those whose declaration is right.
+        coefficients: the parameters that are buffers, by name.
+        domains: the roles of which a spec is known.
         estimators: the value estimators that users may choose, the default first; none where there is none.
         value_role: the role whose key the estimator takes for the value.
     """
@@ -61,13 +65,16 @@ class Declared:
     networks: tuple[LossNetwork, ...] = ()
     roles: tuple[LossRole, ...] = ()
     estimators: tuple[str, ...] = ()
+    coefficients: dict[str, Coefficient] = field(default_factory=dict)
     value_role: str = "value"
+
+    def __post_init__(self) -> None:
+        self.domains = Domains(self.path, self.sink)
 
     def check(self) -> None:
         """Check them all."""
-        self.params, scope = check_params(
-            self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
-        )
+        given = without_auto(self.loss.params)
+        self.params, scope = check_params(self.file, self.path, given, OF_LOSSES, self.names, self.sink)
         self.scope = {**WORDS, **scope}
         learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
         self.learnables = learnables.checked(self.loss.learnable)
@@ -92,11 +99,26 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
+        self.domains.declare(self.loss, self.roles)
+        for name, domain in self.domains.found.items():
+            for index, word in enumerate(domain.keywords):
+                self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
+        self.scope |= self.domains.bounds
+        coefficients = Coefficients(
+            self.file, self.path, self.loss.params, self.scope, self.domains, self.sink
+        )
+        self.params, self.coefficients = coefficients.checked(self.params)
         roles = [role.name for role in self.roles]
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
-        given = self.loss.value_estimator
-        if isinstance(given, Estimator) and given.value in roles:
-            self.value_role = given.value
+        estimator = self.loss.value_estimator
+        if isinstance(estimator, Estimator) and estimator.value in roles:
+            self.value_role = next(role.accepted for role in self.roles if role.name == estimator.value)
+
+    @property
+    def computed(self) -> frozenset[str]:
+        """The parameters that computed defaults read."""
+        made = (one.auto for one in self.coefficients.values() if one.auto is not None)
+        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
@@ -230,6 +252,10 @@ class Declared:
             if not self.names.claim(name, "key", self.file.key_span(*here)):
                 continue
             declared = given if isinstance(given, LossKey) else LossKey(key=given)
+            if not declared.key:
+                message = f"`{'.'.join(here)}` needs a field `key`"
+                self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message))
+                continue
             if reason := data_key_refusal(declared.key):
                 place = (*here, "key") if isinstance(given, LossKey) else here
                 message = f"`{shortened(declared.key)}` can't be a key: {reason}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
+from specgen.check.loss_conditions import read_condition
 from specgen.check.names import Names, refused
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
@@ -26,7 +28,7 @@ class CheckedLearnable:
         name: its name.
         init, low, high: its first value and its bounds, over parameters.
         fixed: whether it stays as it is: always, never, or as a parameter says.
-        when: the truth value that says whether there is one; None for always.
+        when: the condition on parameters under which there is one; None for always.
         through: whether the gradient goes through its bounds; else the number itself is moved between them.
         doc: one line.
         symbol: its value.
@@ -37,7 +39,7 @@ class CheckedLearnable:
     low: Typed | None
     high: Typed | None
     fixed: bool | str
-    when: str | None
+    when: Typed | None
     through: bool
     doc: str
     symbol: Symbol
@@ -50,8 +52,8 @@ class CheckedLearnable:
     @property
     def reads(self) -> frozenset[str]:
         """The parameters that it needs."""
-        values = [value for value in (self.init, self.low, self.high) if value is not None]
-        flags = frozenset(flag for flag in (self.fixed, self.when) if isinstance(flag, str))
+        values = [value for value in (self.init, self.low, self.high, self.when) if value is not None]
+        flags = frozenset([self.fixed] if isinstance(self.fixed, str) else [])
         return flags | {symbol.name for value in values for symbol in value.symbols_read}
 
     @property
@@ -93,10 +95,6 @@ class Learnables:
             message = f"`{name}` needs `init`, its first value"
             self.sink.add(rules.MISSING_FIELD.at(span, message, help="write `init: 0.0`"))
             return None
-        if given.when is not None:
-            place = self.file.key_span(*here, "when")
-            self.sink.add(rules.NOT_AVAILABLE.at(place, "`when` of a learned number is not available yet"))
-            return None
         if given.bound is not None and given.low is None and given.high is None:
             message = f"`bound` says how `{name}` is kept between `low` and `high`, and it has neither"
             place = self.file.span(*here, "bound")
@@ -104,11 +102,12 @@ class Learnables:
             return None
         texts = {"init": given.init, "low": given.low, "high": given.high}
         values = {field: self._number(*here, field) for field, text in texts.items() if text is not None}
-        flags = [
-            self._flag(flag, *here, field) for field, flag in (("fixed", given.fixed), ("when", given.when))
-        ]
+        when = None
+        if given.when is not None:
+            when = read_condition(self.file.scalar(*here, "when"), self.params, self.sink)
+        sound = self._flag(given.fixed, *here, "fixed") and (when is not None or given.when is None)
         init = values["init"]
-        if init is None or None in values.values() or not all(flags):
+        if init is None or None in values.values() or not sound:
             return None
         return CheckedLearnable(
             name,
@@ -116,7 +115,7 @@ class Learnables:
             values.get("low"),
             values.get("high"),
             given.fixed,
-            given.when,
+            when,
             given.bound == "pass",
             given.doc,
             Symbol(".".join(here), name, LEARNED, full("float32"), span=span),
@@ -126,7 +125,9 @@ class Learnables:
         """A number that the constructor computes; None after reporting that it is something else."""
         source = self.file.scalar(*place)
         expr = parse(source, self.sink)
-        typed = None if expr is None else infer(expr, self.params, source, self.sink)
+        # where a parameter of a bound is None, there is no such bound
+        known = {name: replace(one, optional=False) for name, one in self.params.items()}
+        typed = None if expr is None else infer(expr, known, source, self.sink)
         if typed is None:
             return None
         if not typed.type.python or typed.type.dtype in ("bool", "str"):
@@ -135,9 +136,9 @@ class Learnables:
             return None
         return typed
 
-    def _flag(self, value: bool | str | None, *place: str) -> bool:
-        """Whether a field is left out, a truth value, or the name of a parameter that is one; else it is reported."""
-        if value is None or isinstance(value, bool):
+    def _flag(self, value: bool | str, *place: str) -> bool:
+        """Whether a field is a truth value or the name of a parameter that is one; else it is reported."""
+        if isinstance(value, bool):
             return True
         found = self.params.get(value)
         if found is not None and found.type.dtype == "bool":

@@ -103,6 +103,41 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class CheckedDomain:
+    """A role of which keywords of the constructor say the spec.
+
+    Attributes:
+        role: the role.
+        keywords: the keywords, of which one is given.
+        low, high: its bounds; None where no expression reads them.
+        size: how many numbers it has.
+    """
+
+    role: str
+    keywords: tuple[str, ...]
+    low: Symbol | None
+    high: Symbol | None
+    size: Symbol
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A parameter that the class keeps as a buffer.
+
+    Attributes:
+        name: the parameter.
+        state: the name of the buffer.
+        auto: the number that the default, the word "auto", stands for; None for a parameter with another default.
+        of_domain: whether that number is one of a spec, which may be known only when it is read.
+    """
+
+    name: str
+    state: str
+    auto: Typed | None
+    of_domain: bool
+
+
+@dataclass(frozen=True)
 class LossClass:
     """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
 
@@ -127,6 +162,9 @@ class CheckedLoss:
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
+        fixed: the parameters that are constants.
+        coefficients: the parameters that are buffers, by name.
+        domains: the roles of which a spec is known.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -154,4 +192,12 @@ class CheckedLoss:
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()
+    fixed: frozenset[str] = frozenset()
+    coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
+    domains: tuple[CheckedDomain, ...] = ()
     parent: LossClass | None = None
+
+    @property
+    def bounds(self) -> tuple[Symbol, ...]:
+        """The bounds of roles that expressions read."""
+        return tuple(bound for one in self.domains for bound in (one.low, one.high) if bound is not None)

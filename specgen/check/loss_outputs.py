@@ -110,6 +110,9 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
             presence.may_be_missing(scope[role.name])
         if role.when is not None and (found := scope.get(role.name)) and found.symbol is not None:
             presence.there[found.symbol] = condition_of(role.when)
+    for one in loss.learnables:
+        if one.when is not None:
+            presence.there[one.symbol] = condition_of(one.when)
     optional = {network.name: network for network in loss.networks if network.optional}
     for made in loss.forward:
         if made.network in optional:

@@ -8,6 +8,7 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_batch import batch_functions
 from specgen.check.loss_builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.loss_coefficients import fixed_params
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_forward import Forward
@@ -143,6 +144,7 @@ class _Checker:
                 networks,
                 self.declared.roles,
                 self.declared.learnables,
+                self.declared.computed,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
@@ -178,6 +180,9 @@ class _Checker:
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
+            fixed=fixed_params(self.loss.params),
+            coefficients=self.declared.coefficients,
+            domains=self.declared.domains.used(),
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
@@ -272,7 +277,8 @@ class _Checker:
     def _assignment(
         self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
     ) -> Statement | None:
-        expr = parse(source, self.sink)
+        parsed = parse(source, self.sink)
+        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)

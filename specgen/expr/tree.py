@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal as Choice
 
 from specgen.values import dataclass
@@ -177,6 +178,34 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return expr.items
         case Spread():
             return (expr.value,)
+
+
+def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """`expr` with `change` applied to it and to every expression below it, to those below first."""
+
+    def below(part: Expr) -> Expr:
+        return changed(part, change)
+
+    match expr:
+        case Call():
+            keywords = tuple(replace(keyword, value=below(keyword.value)) for keyword in expr.keywords)
+            made: Expr = replace(expr, args=tuple(map(below, expr.args)), keywords=keywords)
+        case Index():
+            items = tuple(
+                item if isinstance(item, Slice | Axis | Rest) else below(item) for item in expr.items
+            )
+            made = replace(expr, value=below(expr.value), items=items)
+        case Unary():
+            made = replace(expr, operand=below(expr.operand))
+        case Binary():
+            made = replace(expr, left=below(expr.left), right=below(expr.right))
+        case Compare() | Logic():
+            made = replace(expr, operands=tuple(map(below, expr.operands)))
+        case Tuple():
+            made = replace(expr, items=tuple(map(below, expr.items)))
+        case Literal() | Name() | Spread():
+            made = expr
+    return change(made)
 
 
 def free_names(expr: Expr) -> frozenset[str]:

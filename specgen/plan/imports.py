@@ -179,15 +179,19 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
 def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
     yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "Literal")
+    yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
-    if plan.features:
-        yield "Mapping"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if plan.bounds:
+        yield "add_bounds"
+    if "action_spec" in plan.keywords:
+        yield "TensorSpec"
+    for one in plan.coefficients:
+        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:

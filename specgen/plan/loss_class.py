@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from specgen.check.lints.gradients import Gradients
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import Statement
@@ -13,13 +14,13 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.loss_coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
 from specgen.plan.loss_conditions import condition_code, has, role_symbol, where_needed
 from specgen.plan.loss_forward import ForwardPrinter, python, records, reparameterized, roles_read
-from specgen.plan.loss_learnables import learnable_argument, learnable_plan
-from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.loss_learnables import learnable_plan, learnable_value
+from specgen.plan.loss_model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.plan.per_env import optional_annotation
 from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, NEVER, condition_of
 
@@ -55,6 +56,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
+        trained=_trained(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -69,15 +71,18 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
             )
             for n in loss.networks
         ),
-        params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
+        params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        learnables=tuple(map(learnable_plan, loss.learnables)),
         in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
         further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
         values=tuple(forward.lines()),
         call=_call(loss, parts, forward),
+        keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
+        bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
+        coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
             *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
@@ -118,6 +123,16 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             yield role.accepted, len(dims) + type.col
 
 
+def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
+    """The networks and learned numbers that the gradient of each term reaches, in the order of declaration."""
+    gradients = Gradients(loss.let, loss.forward)
+    names = [*(network.name for network in loss.networks), *(one.name for one in loss.learnables)]
+    return {
+        term.name: tuple(name for name in names if name in gradients.trained(term.expr))
+        for term in loss.terms
+    }
+
+
 def _can_leave_networks(loss: CheckedLoss) -> bool:
     """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
     asked = {param.name for param in loss.params if param.default is False}
@@ -134,6 +149,9 @@ def _has_scalars(loss: CheckedLoss) -> bool:
 def _doc(loss: CheckedLoss) -> Iterator[str]:
     yield from wrapped(_what(loss))
     yield ""
+    for term, names in _trained(loss).items():
+        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
+    yield ""
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:
         key = ("next", *role.key) if role.after else role.key
@@ -147,11 +165,12 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     yield "Args:"
     for network in loss.networks:
         yield from hanging(f"{network.name}: {network.doc or _gives(network)}")
+    for domain in loss.domains:
+        for word in domain.keywords:
+            yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
     for param in loss.params:
-        limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
-        yield from hanging(
-            f"{param.name}: {param.doc or optional_annotation(param)} Defaults to {literal(param.default)}{limits}."
-        )
+        if param.name not in loss.fixed:
+            yield from hanging(f"{param.name}: {param_doc(loss, param)}")
     if _actions(loss):
         yield from hanging(
             'action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what the '
@@ -205,7 +224,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
-    for param in loss.params:
+    for param in (one for one in loss.params if one.name not in loss.fixed):
         for refusal in refusals(param):
             if param.optional:
                 condition = using(
@@ -236,7 +255,10 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
         args.append("self._value_estimate(tensordict)")
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
-    args += map(learnable_argument, parts.learnables)
+    args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
+    for one in parts.learnables:
+        value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
+        args.append(using(f"{one.name}={value}", *value.uses))
     return CallPlan(parts.function, tuple(args))
 
 

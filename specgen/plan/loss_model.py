@@ -9,11 +9,16 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default."""
+    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+
+    One that is fixed is no keyword.
+    """
 
     name: str
     annotation: Text
     default: object
+    attribute: Text
+    fixed: bool
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,25 @@ class ReturnPlan:
 
 
 @dataclass(frozen=True)
+class CoefficientPlan:
+    """A parameter that is a buffer.
+
+    Attributes:
+        name: the keyword.
+        state: the name of the buffer.
+        auto: the number that "auto" stands for, an expression; empty where the word is not taken.
+        settled: whether "auto" may be settled only when it is read.
+        doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+    """
+
+    name: str
+    state: str
+    auto: Text
+    settled: bool
+    doc: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LearnablePlan:
     """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
 
@@ -85,9 +109,13 @@ class LossPlan:
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
+        trained: the networks and numbers that each term trains.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
+        keywords: those that say what the values of roles are.
+        bounds: the roles whose bounds are buffers, with the keywords that say them.
+        coefficients: the parameters that are buffers.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
@@ -115,9 +143,13 @@ class LossPlan:
     estimators: tuple[str, ...]
     value_role: str
     out_keys: list[str]
+    trained: dict[str, tuple[str, ...]]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
+    keywords: tuple[str, ...]
+    bounds: tuple[tuple[str, tuple[str, ...]], ...]
+    coefficients: tuple[CoefficientPlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]
@@ -132,6 +164,16 @@ class LossPlan:
     returned: str
     functional: bool
     scalars: bool
+
+    @property
+    def settles(self) -> bool:
+        """Whether a parameter may be settled only when it is read."""
+        return any(one.settled for one in self.coefficients)
+
+    @property
+    def buffered(self) -> frozenset[str]:
+        """The parameters that are buffers."""
+        return frozenset(one.name for one in self.coefficients)
 
     @property
     def actions(self) -> bool:

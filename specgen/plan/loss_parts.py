@@ -22,6 +22,7 @@ class LossParts:
         values: what the networks computed.
         roles: what is read from the data.
         params: what is read from the constructor.
+        bounds: bounds of roles.
         learnables: the numbers that are learned.
         networks: the optional networks of which it is told whether they were given.
         needs: when values are needed, those of networks and of the data too.
@@ -33,6 +34,7 @@ class LossParts:
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
+    bounds: tuple[Symbol, ...]
     learnables: tuple[CheckedLearnable, ...]
     networks: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]

@@ -15,10 +15,11 @@ from specgen.plan.docs import hanging
 from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
 from specgen.plan.loss_class import loss_class
+from specgen.plan.loss_coefficients import read_annotation
 from specgen.plan.loss_needs import needs_of_forward
 from specgen.plan.loss_parts import LossParts
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
-from specgen.plan.per_env import optional_annotation, param_annotation
+from specgen.plan.per_env import param_annotation
 from specgen.plan.typed_keys import data_class
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import Guarded
@@ -48,6 +49,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         values=tuple(made for made in loss.forward if made.symbol in given),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
         params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
+        bounds=tuple(one for one in loss.bounds if one in given),
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
@@ -106,7 +108,7 @@ def _joined(what: str, doc: str) -> str:
 
 
 def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPlan:
-    annotations = {param.name: optional_annotation(param) for param in parts.params}
+    annotations = {param.name: read_annotation(loss, param) for param in parts.params}
     annotations["mask"] = using("Tensor | None", "Tensor")
     for made in parts.values:
         kind = named("Tensor")
@@ -117,6 +119,8 @@ def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPl
     for role in parts.roles:
         absent = role.optional or parts.needed(loss.symbols[f"keys.{role.name}"]) != ALWAYS
         annotations[role.name] = _or_none(named("Tensor"), absent)
+    for one in parts.learnables:
+        annotations[one.name] = _or_none(named("Tensor"), parts.needed(one.symbol) != ALWAYS)
     return replace(plan_function(terms, "", annotations).plan, doc=_doc(loss, parts))
 
 
@@ -148,8 +152,11 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
     for network in parts.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
     lines += [line for param in parts.params for line in hanging(f"{param.name}: {_param(param)}")]
+    for bound in parts.bounds:
+        shape = ", ".join(map(str, bound.type.dims))
+        lines += hanging(f"{bound.name}: {bound.type.dtype} [{shape}].")
     for one in parts.learnables:
-        lines += hanging(f"{one.name}: {_joined('float32 []', one.doc)}.")
+        lines += hanging(f"{one.name}: {_joined('float32 []', one.doc)}{_needed(parts.needed(one.symbol))}.")
     return tuple(lines)
 
 

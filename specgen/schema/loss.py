@@ -6,13 +6,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
-from specgen.schema.fields import (
-    Declaration,
-    DeclaredClass,
-    Expression,
-    ParamField,
-    text_or_mapping,
-)
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, Param, text_or_mapping
 
 
 class Network(Declaration):
@@ -43,11 +37,28 @@ class Network(Declaration):
     doc: str = ""
 
 
+class LossParam(Param):
+    """A parameter of a loss.
+
+    Attributes:
+        buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
+            or the name that it has in the state dict.
+        fixed: whether it is a constant of the loss: no keyword of the constructor.
+        auto: the number that the word "auto" stands for, if that is the default.
+    """
+
+    buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    fixed: bool = False
+    auto: Expression | None = None
+
+
 class LossKey(Declaration):
     """A role and the key that plays it by default; users rename it with `set_keys`.
 
     Attributes:
         key: the default key, dotted when nested.
+        domain: the keywords of the constructor of which one says what its values are: `action_spec`, its spec, and
+            `bounds`, its bounds.
         type: the type of what is read there; rewards and done flags have theirs.
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
@@ -57,7 +68,8 @@ class LossKey(Declaration):
         doc: one line for the generated docstring.
     """
 
-    key: str
+    key: str = ""
+    domain: list[Literal["action_spec", "bounds"]] = Field(default_factory=list)
     type: str | None = None
     role: str | None = None
     optional: bool = False
@@ -76,7 +88,7 @@ class Learnable(Declaration):
         bound: whether the number itself is moved between its bounds before it is read (`move`), or only what is read,
             with the gradient of the identity (`pass`).
         fixed: whether it stays as it is: a truth value, or the name of the parameter that says so.
-        when: the parameter that says whether there is one.
+        when: a condition on parameters: whether there is one.
         doc: one line for the generated docstring.
     """
 
@@ -85,7 +97,7 @@ class Learnable(Declaration):
     high: Expression | None = None
     bound: Literal["move", "pass"] | None = None
     fixed: Annotated[bool | str, Field(union_mode="left_to_right")] = False
-    when: str | None = None
+    when: Expression | None = None
     doc: str = ""
 
 
@@ -135,6 +147,16 @@ class Metric(Declaration):
     each: Expression | None = None
     when: Expression | None = None
 
+
+def _param_form(value: object) -> str:
+    return "long" if isinstance(value, (dict, Param)) else "short"
+
+
+LossParamField = Annotated[
+    Annotated[bool | int | float | str, Tag("short")] | Annotated[LossParam, Tag("long")],
+    Discriminator(_param_form),
+]
+"""A parameter as its bare default, or in full."""
 
 KeyField = Annotated[
     Annotated[str, Tag("short")] | Annotated[LossKey, Tag("long")], Discriminator(text_or_mapping)
@@ -203,7 +225,7 @@ class Loss(DeclaredClass):
     abstract: bool = False
     networks: dict[str, Droppable[Network]] = Field(default_factory=dict)
     keys: dict[str, KeyField] = Field(default_factory=dict)
-    params: dict[str, ParamField] = Field(default_factory=dict)
+    params: dict[str, LossParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None

@@ -200,6 +200,26 @@ def test_gradients_of_a_truncated_normal() -> None:
     assert torch.autograd.gradcheck(everything_of, (loc, scale))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["TanhNormal", "TruncatedNormal"])
+def test_half_precision(dtype: torch.dtype, name: str) -> None:
+    """As in single precision, to the digits that there are."""
+    loc, scale = parameters(torch.float32, 200)
+    loc = loc.to(dtype).requires_grad_()
+    d = getattr(ours, name)(loc, scale.to(dtype), low=-2.0, high=1.0)
+    single = getattr(ours, name)(loc.detach().float(), scale.to(dtype).float(), low=-2.0, high=1.0)
+    action, log_prob = ours.rsample_and_log_prob(d)
+    assert action.dtype == dtype
+    assert d.support.check(action).all()
+    gradient = torch.autograd.grad(action.float().sum() + log_prob.sum(), loc)[0]
+    assert gradient.isfinite().all()
+    inside = (action.float() / 3).detach()
+    assert (
+        d.log_prob(inside.to(dtype)).float() - single.log_prob(inside.to(dtype).float())
+    ).abs().mean() < 0.1
+    assert (d.deterministic_sample.float() - single.deterministic_sample).abs().max() < 0.05
+
+
 @pytest.mark.peers
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_deltas_are_torchrls(dtype: torch.dtype) -> None:

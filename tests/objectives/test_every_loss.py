@@ -169,3 +169,21 @@ def test_an_updater_moves_what_it_has(cls: type[LossModule]) -> None:
         for key, value in targets.items(True, True):
             if value.is_floating_point():
                 torch.testing.assert_close(now.get(key), (value + source.get(key)) / 2)
+
+
+def test_terms_train_what_they_say(cls: type[LossModule]) -> None:
+    loss = made(cls)
+    terms = [name for name in loss.out_keys if name.startswith("loss")]
+    assert set(loss.trained) >= set(terms)
+    for term in terms:
+        loss.zero_grad()
+        value = outputs(loss, batch(cls.__name__, 6))[term]
+        if not loss.parameters_of(term):
+            assert not value.requires_grad, term
+            continue
+        value.backward()
+        reached = {parameter for parameter in loss.parameters() if parameter.grad is not None}
+        assert reached == set(loss.parameters_of(term)), term
+    assert set(loss.parameters_of(*terms)) == {p for p in loss.parameters() if p.requires_grad}
+    with pytest.raises(ValueError, match=r"parameters_of takes some of loss.*; got 'lost'"):
+        loss.parameters_of("lost")

@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2261bfbbcec89bbed0461d2f1f3c4e7e5ce77b3f8478ab759c7e0dad2651dd5c
+# specgen: sha256=41eb2c1ce723afb2881520211ae374cd8412a5b8b8d7d69fdf55abd6657b7de2
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -80,6 +80,9 @@ class DDPGLoss(LossModule):
     the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
     algorithm 1).
 
+        `loss_actor` trains `actor_network`.
+        `loss_value` trains `value_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         reward: ("next", "reward"); what came of it
@@ -107,6 +110,10 @@ class DDPGLoss(LossModule):
         **LossModule.feature_ranks,
         "action": 1,
         "state_action_value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
 

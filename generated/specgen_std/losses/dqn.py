@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0ad8e03c3af330dd1c0989ea805ab9fda6c90b5e72dd8605a1a0753b8aab5249
+# specgen: sha256=b8eccfc9bb87fd2b3934fed6a4fc690e59b125c52da1279dc61b35bf2506d692
 """Deep Q-learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -70,6 +70,8 @@ class DQNLoss(LossModule):
     the greedy one of the trained network, valued by the target network (van Hasselt et al. 2016, eq.
     4).
 
+        `loss` trains `value_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         reward: ("next", "reward"); what came of it
@@ -99,6 +101,7 @@ class DQNLoss(LossModule):
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 1}
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase

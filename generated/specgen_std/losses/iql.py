@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=51f0cddd022655d45d29fb5ca099ecab030f0f618a87416eff91c62aa228a254
+# specgen: sha256=40a1820665f4b625879ead79b85cc7e6cf7c9b25c803d5b75fdfb9878d2111cf
 """Implicit Q-learning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -90,6 +90,10 @@ class IQLLoss(LossModule):
     values there (eq. 5), those towards the one-step return (eq. 6), and the policy towards the actions
     in the data, weighted by their advantage (eq. 7).
 
+        `loss_actor` trains `actor_network`.
+        `loss_qvalue` trains `qvalue_network`.
+        `loss_value` trains `value_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         reward: ("next", "reward"); what came of it
@@ -125,6 +129,11 @@ class IQLLoss(LossModule):
         "action": 0,
         "state_action_value": 1,
         "state_value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_qvalue": ("qvalue_network",),
+        "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
 

@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9a2ffba6dcaef1552a9f9c662eb41afb31a57766bfa51ec4467d34b007a6c801
+# specgen: sha256=effdb4e29a0a9930c90c0405bb8eee15a4f6851ba91c771c8365cde828b52fea
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -117,6 +117,10 @@ class A2CLoss(LossModule):
     """The losses of advantage actor-critic (Mnih et al. 2016): actions with an advantage become likelier,
     a bonus keeps the policy random, and the value of a state moves towards its target.
 
+        `loss_objective` trains `actor_network`.
+        `loss_entropy` trains `actor_network`.
+        `loss_critic` trains `critic_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         advantage: advantage; how much better the action was than expected; by the value estimator if it
@@ -155,6 +159,11 @@ class A2CLoss(LossModule):
         "advantage": 1,
         "value_target": 1,
         "value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_objective": ("actor_network",),
+        "loss_entropy": ("actor_network",),
+        "loss_critic": ("critic_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -413,6 +422,9 @@ class ReinforceLoss(LossModule):
     """The losses of REINFORCE with a baseline (Williams 1992): actions with an advantage become likelier,
     and the value of a state, which is the baseline, moves towards its target.
 
+        `loss_actor` trains `actor_network`.
+        `loss_value` trains `critic_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         advantage: advantage; how much better the action was than expected; by the value estimator if it
@@ -451,6 +463,10 @@ class ReinforceLoss(LossModule):
         "advantage": 1,
         "value_target": 1,
         "value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_value": ("critic_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
 

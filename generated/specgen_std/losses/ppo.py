@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=69434a0beaf82978e349fe61d0c088817a695a7bf80438232c50e4dd569a788a
+# specgen: sha256=16c21e5a90c20cb3e7a158c84298162d120194ea107126e4dbb909b5b9c140b3
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -196,6 +196,10 @@ class PPOLoss(LossModule):
     for randomness, and the critic's error. With `delay_actor` the policy moves away from its own
     target, and the data are weighted by what that has drifted (Hilton et al. 2021).
 
+        `loss_objective` trains `actor_network`.
+        `loss_entropy` trains `actor_network`.
+        `loss_critic` trains `critic_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         advantage: advantage; how much better the action was than expected; by the value estimator if it
@@ -237,6 +241,11 @@ class PPOLoss(LossModule):
         "value_target": 1,
         "value": 1,
         "sample_log_prob": 0,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_objective": ("actor_network",),
+        "loss_entropy": ("actor_network",),
+        "loss_critic": ("critic_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -699,6 +708,10 @@ class ClipPPOLoss(PPOLoss):
     """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
     action stops paying once it is likelier, or less likely, by more than `clip_epsilon`.
 
+        `loss_objective` trains `actor_network`.
+        `loss_entropy` trains `actor_network`.
+        `loss_critic` trains `critic_network`.
+
     Keys, by the name that `set_keys` takes:
         action: action; what was done
         advantage: advantage; how much better the action was than expected; by the value estimator if it
@@ -741,6 +754,11 @@ class ClipPPOLoss(PPOLoss):
         "value_target": 1,
         "value": 1,
         "sample_log_prob": 0,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_objective": ("actor_network",),
+        "loss_entropy": ("actor_network",),
+        "loss_critic": ("critic_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",

@@ -1,7 +1,9 @@
 """Losses: their parent class, value estimators, target updates."""
 
+from specgen_runtime.objectives.coefficients import add_coefficient, settle, settled
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
+from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
@@ -43,6 +45,9 @@ __all__ = [
     "ValueEstimatorBase",
     "ValueEstimators",
     "VmapRandomness",
+    "action_size",
+    "add_bounds",
+    "add_coefficient",
     "add_learnable",
     "add_random_module",
     "as_policy",
@@ -54,4 +59,6 @@ __all__ = [
     "read_between",
     "reduce",
     "required",
+    "settle",
+    "settled",
 ]

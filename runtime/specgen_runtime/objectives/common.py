@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import InteractionType, TensorDictModuleBase
-from torch import Tensor
+from tensordict.nn import InteractionType
+from torch import Tensor, nn
 
 from specgen_runtime.objectives.estimates import of_samples, read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
 from specgen_runtime.objectives.modes import run_in_loss_modes
-from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.objectives.reduction import (
     Reduction,
@@ -59,6 +57,7 @@ class LossModule(FunctionalModule):
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
+        trained: the networks, and other numbers, that each term trains.
     """
 
     @dataclass
@@ -70,6 +69,7 @@ class LossModule(FunctionalModule):
     out_keys: ClassVar[list[str]] = []
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
     value_role: ClassVar[str] = "value"
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {}
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
     generator: torch.Generator | None
@@ -177,6 +177,20 @@ class LossModule(FunctionalModule):
         self.__dict__["out_keys"] = list(out_keys)
         return self
 
+    def parameters_of(self, *terms: str) -> list[nn.Parameter]:
+        """The parameters that these terms train, for an optimizer of their own.
+
+        Raises:
+            ValueError: for what is no term of the loss.
+        """
+        unknown = [term for term in terms if term not in self.trained]
+        if unknown or not terms:
+            raise ValueError(
+                f"{type(self).__name__}.parameters_of takes some of {', '.join(self.trained) or 'no terms'}; "
+                f"got {', '.join(map(repr, unknown)) or 'none'}"
+            )
+        return self._trainable({name: None for term in terms for name in self.trained[term]})
+
     def reset_out_keys(self) -> Self:
         """Return every entry again."""
         self.__dict__.pop("out_keys", None)
@@ -216,14 +230,6 @@ class LossModule(FunctionalModule):
         self._estimates_own_values = estimator is not value_type and "value_network" not in hyperparams
         self._forward_value_estimator_keys()
         return self
-
-    def _frozen_network(self, wanted: Callable[[FunctionalNetwork], bool]) -> TensorDictModuleBase | None:
-        """The one network of the loss that is ``wanted``, with its parameters of the moment, which it doesn't train.
-
-        None if there are none or several, or if it is an ensemble.
-        """
-        found = [network for network in self._networks.values() if wanted(network)]
-        return found[0].frozen_module if len(found) == 1 else None
 
     @property
     def value_estimator(self) -> ValueEstimatorBase:
@@ -295,14 +301,6 @@ class LossModule(FunctionalModule):
 
     def reset(self) -> None:
         """Forget what was accumulated over calls; most losses accumulate nothing."""
-
-    def _warn_of_targets(self) -> None:
-        names = ", ".join(name for name, updated in self._has_updater.items() if not updated)
-        message = (
-            f"No target network updater has been made for this {type(self).__name__}: the target parameters of "
-            f"{names} never change unless you move them yourself. Make a SoftUpdate or a HardUpdate of it."
-        )
-        warnings.warn(message, UserWarning, stacklevel=3)
 
     @property
     def reduction(self) -> Reduction:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
+from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
@@ -187,9 +189,38 @@ class FunctionalModule(TensorDictModuleParent):
             if isinstance(target, TensorDictParams):
                 copy_values(target.data, params.data, name=name)
 
+    def _trainable(self, names: Iterable[str]) -> list[nn.Parameter]:
+        """The parameters of networks, and single ones, by their names: each once, those that require gradients."""
+        found: dict[nn.Parameter, None] = {}
+        for name in names:
+            if name in self._networks:
+                found |= dict.fromkeys(
+                    p for p in self._tensors(name).values(True, True) if isinstance(p, nn.Parameter)
+                )
+            elif isinstance(one := getattr(self, name, None), nn.Parameter):
+                found[one] = None
+        return [parameter for parameter in found if parameter.requires_grad]
+
     def target_networks(self) -> list[str]:
         """The networks that have target parameters of their own."""
         return list(self._has_updater)
+
+    def _frozen_network(self, wanted: Callable[[FunctionalNetwork], bool]) -> TensorDictModuleBase | None:
+        """The one network of the loss that is ``wanted``, with its parameters of the moment, which it doesn't train.
+
+        None if there are none or several, or if it is an ensemble.
+        """
+        found = [network for network in self._networks.values() if wanted(network)]
+        return found[0].frozen_module if len(found) == 1 else None
+
+    def _warn_of_targets(self) -> None:
+        names = [name for name, updated in self._has_updater.items() if not updated]
+        warnings.warn(
+            f"No target network updater has been made for this {type(self).__name__}: the target parameters of "
+            f"{', '.join(names)} never change unless you move them yourself. Make a SoftUpdate or a HardUpdate of it.",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def _params(self, name: str) -> TensorDictParams:
         params = self._modules[f"{name}_params"]

@@ -74,6 +74,10 @@ class Gradients:
         found = self._names(expr)
         return [name for name in names if name in found]
 
+    def trained(self, expr: Expr) -> frozenset[str]:
+        """The names of networks whose parameters a gradient of `expr` reaches, and all others that it goes through."""
+        return frozenset(call.network for call in self.of(expr)) | self._names(expr)
+
     def passes(self, expr: Expr, target: str, part: Expr) -> bool:
         """Whether a gradient of `expr` goes through `part` of the statement of `target`, a value or a term."""
         own = self._let.get(target)

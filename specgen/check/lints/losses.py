@@ -73,6 +73,7 @@ class LossToLint:
     Attributes:
         file, path, loss: where it is declared, and what it says.
         networks, roles, learnables: what it declares.
+        computed: the parameters that computed defaults read.
         forward: what the networks compute.
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
@@ -86,6 +87,7 @@ class LossToLint:
     networks: tuple[LossNetwork, ...]
     roles: tuple[LossRole, ...]
     learnables: tuple[CheckedLearnable, ...]
+    computed: frozenset[str]
     forward: tuple[Forward, ...]
     require: tuple[Statement, ...]
     let: tuple[Statement, ...]
@@ -114,6 +116,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads |= parts.asked
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
     reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
+    reads |= frozenset(parts.computed)
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
     for name in loss.params:
         if name not in reads and name not in flags:

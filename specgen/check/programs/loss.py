@@ -42,6 +42,7 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
+    inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
     asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
     outputs: list[Output] = []

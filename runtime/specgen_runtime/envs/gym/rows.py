@@ -6,6 +6,7 @@ A few numbers cost NumPy a third of what they cost torch, and what Gymnasium ret
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,13 @@ _FEW = 32
 
 
 def filled_row(dtype: str, value: float, *dims: int) -> Array:
-    """An array of one value."""
-    row = np.zeros(dims, dtype)
-    if value:
-        row.fill(value)
-    return row
+    """A new array of one value."""
+    return _filled(dtype, value, dims).copy()
+
+
+@cache
+def _filled(dtype: str, value: float, dims: tuple[int, ...]) -> Array:
+    return np.full(dims, value, dtype)
 
 
 class GymRowSteps:
@@ -109,7 +112,7 @@ class GymRowSteps:
         rows = self.take(arrays, self._given(action))
         entries = dict(zip(rows, map(torch.from_numpy, rows.values()), strict=True))
         self._tensors, self._arrays = self._pick(entries), rows
-        self._places = [tensor.data_ptr() for tensor in self._tensors]
+        self._places = list(map(Tensor.data_ptr, self._tensors))
         put(tensordict, "next", flat_td(entries, _SIZE, self._device))
         return entries
 
@@ -144,7 +147,7 @@ class GymRowSteps:
             return None
         if len(self._tensors) == len(tensors) and all(map(is_, tensors, self._tensors)):
             # What we made ourselves fits, unless somebody has given the tensor other memory or a gradient since.
-            moved = [tensor.data_ptr() for tensor in tensors] != self._places
+            moved = list(map(Tensor.data_ptr, tensors)) != self._places
             if not moved and True not in [tensors[place].requires_grad for place in self._floats]:
                 return self._arrays
         found: dict[Any, Array] = {}
@@ -199,7 +202,7 @@ class GymRowSteps:
             entries: of `"next"`.
         """
         env = self._env
-        if entries["done"]:
+        if self._arrays["done"]:  # of the step that was just taken
             entries = env._root_entries(env._fresh())
         root = {**entries_of(tensordict), **entries}
         del root["next"]

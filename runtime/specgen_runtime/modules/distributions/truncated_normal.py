@@ -68,7 +68,8 @@ class TruncatedNormal(Distribution):
         if self.loc.ndim == 0:
             raise ValueError("loc must have a dimension for the numbers of an action, got a scalar")
         super().__init__(self.loc.shape[:-1], self.loc.shape[-1:], validate_args=False)
-        self._begin, self._end = (self.low - self.loc) / self.scale, (self.high - self.loc) / self.scale
+        wide = torch.promote_types(self.loc.dtype, torch.float32)  # masses in half precision say nothing
+        self._begin, self._end = (((edge - self.loc) / self.scale).to(wide) for edge in (self.low, self.high))
         # the same interval mirrored into the lower tail, where masses have all their digits
         self._mirrored = self._begin + self._end > 0
         lower = torch.where(self._mirrored, -self._end, self._begin)
@@ -104,14 +105,17 @@ class TruncatedNormal(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, n)``."""
-        uniform = torch.rand(
-            self._extended_shape(torch.Size(sample_shape)), dtype=self.loc.dtype, device=self.device
-        )
+        shape = self._extended_shape(torch.Size(sample_shape))
+        uniform = torch.rand(shape, dtype=self._lower.dtype, device=self.device)
         below, above = _mass_below(self._lower), _mass_below(self._upper)
         share = torch.where(self._mirrored, 1 - uniform, uniform)
-        mass = (below + share * (above - below)).clamp_min(torch.finfo(self.loc.dtype).tiny)
+        mass = (below + share * (above - below)).clamp_min(torch.finfo(uniform.dtype).tiny)
         x = torch.special.ndtri(mass)
-        return clamp_value(self.loc + self.scale * torch.where(self._mirrored, -x, x), self.low, self.high)
+        return self._within(self.loc + self.scale * torch.where(self._mirrored, -x, x))
+
+    def _within(self, value: Tensor) -> Tensor:
+        """In the dtype of the parameters, without what rounding puts outside of the interval."""
+        return clamp_value(value.to(self.loc.dtype), self.low, self.high)
 
     @torch.no_grad()
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -153,7 +157,7 @@ class TruncatedNormal(Distribution):
     def mean(self) -> Tensor:
         """The mean after cutting."""
         begin, end = self._densities()
-        return clamp_value(self.loc + self.scale * (begin - end), self.low, self.high)
+        return self._within(self.loc + self.scale * (begin - end))
 
     @property
     def variance(self) -> Tensor:

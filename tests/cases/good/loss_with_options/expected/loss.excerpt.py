@@ -143,14 +143,14 @@ class PolicyLoss(LossModule):
         Args:
             actor_network: writes `log_prob`.
             critic_network: writes `value`.
-            loss_critic_type: Literal["smooth_l1", "l2", "l1"] Defaults to "smooth_l1".
-            clip_value: float | None Defaults to None, > 0.
-            critic_coeff: float | None Defaults to 1.0, >= 0.
-            normalize_advantage: bool Defaults to False.
-            exclude_dims: Sequence[int] Defaults to ().
-            entropy_bonus: bool Defaults to True.
-            clip_epsilon: float Defaults to 0.2.
-            log_explained_variance: bool Defaults to True.
+            loss_critic_type: Literal["smooth_l1", "l2", "l1"]. Defaults to "smooth_l1".
+            clip_value: float | None. Defaults to None, > 0.
+            critic_coeff: float | None. Defaults to 1.0, >= 0.
+            normalize_advantage: bool. Defaults to False.
+            exclude_dims: Sequence[int]. Defaults to ().
+            entropy_bonus: bool. Defaults to True.
+            clip_epsilon: float. Defaults to 0.2.
+            log_explained_variance: bool. Defaults to True.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the

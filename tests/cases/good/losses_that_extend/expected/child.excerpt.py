@@ -35,7 +35,7 @@ class ScaledLoss(ValueLoss):
         Args:
             value_network: writes `state_value`.
             loss_function: how far. Defaults to "l1".
-            scale: float Defaults to 2.0.
+            scale: float. Defaults to 2.0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -46,13 +46,15 @@ class ScaledLoss(ValueLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self)
+        lag = True
         if loss_function not in ("l1", "l2"):
             raise ValueError(f"loss_function must be one of 'l1', 'l2', got {loss_function!r}")
         self.loss_function = loss_function
+        self.lag = lag
         self.scale = scale
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        self.convert_to_functional(value_network, "value_network", create_target_params=True)
+        self.convert_to_functional(value_network, "value_network", create_target_params=lag)
         self.make_value_estimator()
 
     # ...

@@ -38,9 +38,9 @@ class TemperedLoss(LossModule):
 
         Args:
             critic: writes `state_value`.
-            alpha_init: float Defaults to 1.0, > 0.
-            max_alpha: float Defaults to 2.0, > 0.
-            fixed_alpha: bool Defaults to False.
+            alpha_init: float. Defaults to 1.0, > 0.
+            max_alpha: float. Defaults to 2.0, > 0.
+            fixed_alpha: bool. Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the

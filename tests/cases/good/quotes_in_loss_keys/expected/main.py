@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d32da914a1a9ca9c6ee4b6c33310cd2ff025eb846c78dc63b33a7a20fd49cc43
+# specgen: sha256=97e5a6b02832980ef7cf171ff8c83bc3a3f5d8ab935987a6cafde1d7ca5c57ab
 """Declared in schemas/main."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -54,6 +54,8 @@ def plain(guessed: Tensor, reward: Tensor, *, gamma: float) -> PlainTerms:
 class Plain(LossModule):
     """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
+        `loss` trains `value`.
+
     Keys, by the name that `set_keys` takes:
         reward: ("next", "reward")
         priority: x" + str(__import__("os")) + "y; Ends with a "quote"
@@ -67,6 +69,7 @@ class Plain(LossModule):
         guess: NestedKey = "guess"
 
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase

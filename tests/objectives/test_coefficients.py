@@ -1,0 +1,169 @@
+"""Parameters that losses keep as buffers, defaults that are computed, and bounds from specs."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.specs import Bounded, Composite, Unbounded
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+from tests.objectives.nets import N_ACT, N_OBS, batch
+from tests.support import generate, imported
+
+SCHEMA = """\
+specgen: 1
+losses:
+  BoundedLoss:
+    networks:
+      actor: {in: [observation], out: {action: "float32[a]"}}
+      value: {in: [observation, action], out: {state_action_value: "float32[1]"}}
+    keys: {action: {key: action, domain: [action_spec, bounds]}, reward: reward}
+    params: {weight: {default: 2.0, buffer: true}, extra: {type: float, optional: true, buffer: true}}
+    let:
+      near: clip(actor(now), low(action), high(action))
+      error: reward - value.frozen(now, action=near)
+    terms:
+      loss: weight * error**2
+      loss_extra: {value: extra * error, when: given(extra)}
+  SizedLoss:
+    networks:
+      actor: {in: [observation], out: {action: "float32[a]"}}
+    keys: {action: {key: action, domain: [action_spec]}, reward: reward}
+    params:
+      share: {default: 0.5, above: 0}
+      wanted: {type: float, default: auto, auto: -dim(action) * share}
+      entropy: {type: float, default: auto, auto: share * log(4.0), buffer: state_of_entropy}
+    terms:
+      loss: sum(actor(now)) + wanted * reward + entropy
+"""
+
+
+class Both(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(N_OBS + N_ACT, 1)
+
+    def forward(self, observation: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.cat([observation, action], -1))
+
+
+def actor() -> TensorDictModule:
+    torch.manual_seed(0)
+    return TensorDictModule(nn.Linear(N_OBS, N_ACT), ["observation"], ["action"])
+
+
+def value() -> TensorDictModule:
+    torch.manual_seed(1)
+    return TensorDictModule(Both(), ["observation", "action"], ["state_action_value"])
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    files = generate({"kept": SCHEMA}, "kept")
+    with imported(files, "kept", tmp_path_factory.mktemp("kept")) as package:
+        yield package
+
+
+LOW, HIGH = torch.tensor([-0.1, 0.0, -0.2]), torch.tensor([0.1, 0.05, 0.2])
+SPEC = Bounded(LOW, HIGH, (N_ACT,))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"action_spec": SPEC},
+        {"action_spec": Composite(action=SPEC)},
+        {"action_spec": Composite(action=SPEC.expand(4, 2, N_ACT), shape=(4, 2))},
+        {"bounds": (LOW, HIGH)},
+    ],
+    ids=["spec", "composite", "composite with a batch", "bounds"],
+)
+def test_bounds_are_those_of_the_spec(module: ModuleType, given: dict[str, Any]) -> None:
+    loss, data = module.BoundedLoss(actor(), value(), **given), batch(5, 2)
+    torch.testing.assert_close((loss.min_action, loss.max_action), (LOW, HIGH))
+    near = actor()(data.clone())["action"].clamp(LOW, HIGH)
+    error = data["next", "reward"] - value()(data.clone().set("action", near))["state_action_value"]
+    torch.testing.assert_close(loss(data)["loss"], (2 * error**2).mean())
+    assert {"min_action", "max_action", "weight"} <= set(loss.state_dict())
+
+
+def test_bounds_of_one_number(module: ModuleType) -> None:
+    loss, data = module.BoundedLoss(actor(), value(), bounds=(-0.1, 0.1)), batch(5)
+    other = module.BoundedLoss(actor(), value(), bounds=(-0.1 * torch.ones(N_ACT), 0.1 * torch.ones(N_ACT)))
+    assert loss.min_action.shape == ()
+    torch.testing.assert_close(loss(data), other(data))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, r"BoundedLoss takes one of action_spec and bounds, got action_spec=None and bounds=None"),
+        ({"action_spec": SPEC, "bounds": (-1, 1)}, "BoundedLoss takes one of action_spec and bounds"),
+        ({"action_spec": Unbounded((N_ACT,))}, "the spec of 'action' has no bounds"),
+        ({"bounds": (1.0, -1.0)}, "a lower bound of 'action' is above its upper bound"),
+    ],
+)
+def test_bounds_that_are_none(module: ModuleType, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        module.BoundedLoss(actor(), value(), **given)
+
+
+def test_a_coefficient_is_assigned_in_place(module: ModuleType) -> None:
+    loss, data = module.BoundedLoss(actor(), value(), bounds=(-1, 1), weight=3.0), batch(5)
+    first, buffer = loss(data)["loss"], loss.weight
+    loss.weight = 6.0
+    assert loss.weight is buffer
+    torch.testing.assert_close(loss(data)["loss"], 2 * first)
+    assert loss.extra is None
+    assert "loss_extra" not in loss(data)
+    other = module.BoundedLoss(actor(), value(), bounds=(-1, 1), extra=0.5)
+    assert other(data)["loss_extra"].requires_grad
+    assert "extra" in other.state_dict()
+    assert loss.to(torch.float64).weight.dtype == torch.float64
+
+
+def test_what_auto_stands_for(module: ModuleType) -> None:
+    data = batch(6)
+    loss = module.SizedLoss(actor(), action_spec=Composite(action=SPEC.expand(7, N_ACT), shape=(7,)))
+    assert loss.wanted.item() == -1.5
+    assert loss.state_dict()["_wanted"].item() == -1.5
+    assert loss.state_dict()["state_of_entropy"].item() == pytest.approx(0.5 * math.log(4))
+    # without a composite around it, all of its dimensions are those of an action
+    assert module.SizedLoss(actor(), action_spec=SPEC.expand(7, N_ACT)).wanted.item() == -10.5
+    given = module.SizedLoss(actor(), wanted=2.0, entropy=0.0)
+    plain = actor()(data.clone())["action"].sum(-1) + 2.0 * data["next", "reward"].squeeze(-1)
+    torch.testing.assert_close(given(data)["loss"], plain.mean())
+
+
+def test_auto_from_the_policy(module: ModuleType) -> None:
+    network = actor()
+    network.spec = Composite(action=SPEC)
+    loss = module.SizedLoss(network)
+    assert loss.wanted.item() == -1.5
+    for twin in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert twin.wanted.item() == -1.5
+
+
+def test_auto_is_settled_when_it_is_read_if_nobody_knows_before(module: ModuleType) -> None:
+    loss = module.SizedLoss(actor())
+    with pytest.raises(RuntimeError, match=r"nobody says how many numbers 'action' \('action'\) has"):
+        loss(batch(3))
+    loss._action_spec = SPEC
+    assert loss.wanted.item() == -1.5
+    assert "_wanted" in loss.state_dict()
+    with pytest.raises(ValueError, match=r"wanted is a number or 'auto', got 'atuo'"):
+        module.SizedLoss(actor(), wanted="atuo")
+
+
+def test_compiled(module: ModuleType) -> None:
+    loss, data = module.SizedLoss(actor(), action_spec=SPEC), batch(6)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(data)["loss"], loss(data)["loss"])
