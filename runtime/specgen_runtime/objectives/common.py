@@ -11,12 +11,12 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
-from specgen_runtime.objectives.estimates import of_samples, read_or, with_estimates
-from specgen_runtime.objectives.functional import FunctionalModule
-from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
+from specgen_runtime.objectives.estimates import with_estimates
+from specgen_runtime.objectives.keys import checked_updates, next_key
 from specgen_runtime.objectives.keyword_call import packed, unpacked
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
+from specgen_runtime.objectives.reading import ReadingModule
 from specgen_runtime.objectives.reduction import (
     Reduction,
     ScalarOutputMode,
@@ -36,7 +36,7 @@ from specgen_runtime.objectives.weighting import MaskKey, checked_mask_key, mask
 from specgen_runtime.typing import NestedKey
 
 
-class LossModule(FunctionalModule):
+class LossModule(ReadingModule):
     """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
 
     A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
@@ -356,38 +356,6 @@ class LossModule(FunctionalModule):
         values = metric if metric.is_floating_point() else metric.to(torch.get_default_dtype())
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
-    def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The next state's tensordict."""
-        following = tensordict.get("next", None)
-        if isinstance(following, TensorDictBase):
-            return following
-        raise KeyError(
-            f"{type(self).__name__}: 'next' is not in the tensordict; it holds {listed(tensordict)}"
-        )
-
-    def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``."""
-        return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
-
-    def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
-        """The tensor that plays ``role``; None if the data hold none."""
-        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
-
-    def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
-        """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each."""
-        return of_samples(value, each, features)
-
-    def _read_or(
-        self,
-        tensordict: TensorDictBase,
-        key: NestedKey,
-        value: float,
-        features: Sequence[int],
-        dtype: torch.dtype,
-    ) -> Tensor:
-        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
-        return read_or(tensordict, key, value, features, dtype)
-
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
         target = self._target_of(self.value_estimator.tensor_keys.value)
@@ -401,23 +369,6 @@ class LossModule(FunctionalModule):
     def _further_keys(self) -> list[NestedKey]:
         """What the loss reads if it is there, besides its ``in_keys``."""
         return []
-
-    def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
-        value = self._read(tensordict, key, role)
-        if value.requires_grad:
-            raise RuntimeError(
-                f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
-                "gradients into the policy that collected it. Detach it."
-            )
-        return value
-
-    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write a detached tensor back into the data, on the data's device."""
-        device = tensordict.device
-        if tensordict.is_locked and tensordict.get(key, None) is None:
-            raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
-        tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
 
     def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:
         """The value estimator as a function from the value of each sample's next state to its target."""
