@@ -186,10 +186,9 @@ class NetworkCalls:
             return False
         if self._is_choice(expr):
             # a discrete action is an index in expressions, however the data hold it
+            acted = {network.action for network in self.networks.values()}
             names = {part.path for part in expr.args[1:] if isinstance(part, tree.Name)}
-            return not names & {network.action for network in self.networks.values()} and all(
-                map(self._plain, expr.args[1:])
-            )
+            return not names & acted and all(map(self._plain, expr.args[1:]))
         keywords = (keyword.value for keyword in expr.keywords)
         if self._is_network(expr):
             return all(map(self._plain, keywords))
@@ -346,7 +345,9 @@ class NetworkCalls:
         if typed.type.dtype == "int64" and typed.type.python and typed.interval.low >= 1:
             return Count(expr, self._source, typed)
         written = self._source.text[expr.start : expr.end]
-        message = f"`n` is how many are drawn, a whole number of at least 1; `{written}` is {typed.type}, or may be less"
+        message = (
+            f"`n` is how many are drawn, a whole number of at least 1; `{written}` is not known to be one"
+        )
         help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
         self._error(rules.DISTRIBUTION, expr, message, help)
         return False
@@ -388,8 +389,7 @@ class NetworkCalls:
                 return None
             self.targets.add(name)
         self.called.add(name)
-        given = ((keyword.name, keyword.value) for keyword in expr.keywords)
-        arguments = self._arguments(given, hoisted=hoisted)
+        arguments = self._arguments(((one.name, one.value) for one in expr.keywords), hoisted=hoisted)
         if arguments is None:
             return None
         replaced, computed = arguments

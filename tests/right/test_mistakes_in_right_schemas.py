@@ -157,9 +157,7 @@ def leaking_target(data: Data) -> bool:
     if not found or "require" in data:
         return False
     for section in ("let", "terms"):
-        data[section] = {
-            key: text.replace(".target(next", "(next") for key, text in data.get(section, {}).items()
-        }
+        data[section] = {key: text.replace(".target(", "(") for key, text in data.get(section, {}).items()}
     for network in data["networks"].values():
         data.get("params", {}).pop(network.pop("target", None), None)
     return True
@@ -171,7 +169,10 @@ def nothing_trained(data: Data) -> bool:
     ((_, kind),) = network["out"].items()
     if "[1]" not in kind:
         return False
-    data["terms"]["loss_idle"] = f"{name}.frozen(now)**2"
+    idle = f"{name}.frozen(now)**2"
+    data["terms"]["loss_idle"] = (
+        {"value": idle, "when": f"given({name})"} if network.get("optional") else idle
+    )
     return True
 
 
