@@ -344,10 +344,7 @@ class NetworkCalls:
             return False
         if typed.type.dtype == "int64" and typed.type.python and typed.interval.low >= 1:
             return Count(expr, self._source, typed)
-        written = self._source.text[expr.start : expr.end]
-        message = (
-            f"`n` is how many are drawn, a whole number of at least 1; `{written}` is not known to be one"
-        )
+        message = "`n` is how many are drawn, a whole number of at least 1, and this is not known to be one"
         help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
         self._error(rules.DISTRIBUTION, expr, message, help)
         return False

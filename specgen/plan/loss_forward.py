@@ -115,8 +115,8 @@ class ForwardPrinter:
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
-            text = f"{owner}.dist({literal(call.variant)}, {record}{replaced}, generator=self.generator)"
-            return using(text, *uses)
+            copy = literal(call.variant)
+            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(f"{owner}.{call.variant}({record}, keys.{network.output}{replaced}{behind}", *uses)

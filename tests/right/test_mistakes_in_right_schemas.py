@@ -157,7 +157,10 @@ def leaking_target(data: Data) -> bool:
     if not found or "require" in data:
         return False
     for section in ("let", "terms"):
-        data[section] = {key: text.replace(".target(", "(") for key, text in data.get(section, {}).items()}
+        data[section] = {
+            key: text.replace(".target(", "(").replace(".frozen(next", "(next")
+            for key, text in data.get(section, {}).items()
+        }
     for network in data["networks"].values():
         data.get("params", {}).pop(network.pop("target", None), None)
     return True
