@@ -33,6 +33,8 @@ class NetworkPlan:
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
         optional: whether it may be left out.
+        policy: whether it gives a distribution.
+        reparameterized: whether draws from that need gradients.
     """
 
     name: str
@@ -42,6 +44,8 @@ class NetworkPlan:
     apart: str
     members: str | None
     optional: bool = False
+    policy: bool = False
+    reparameterized: bool = False
 
     @property
     def annotation(self) -> str:
@@ -114,11 +118,14 @@ class LossPlan:
         coefficients: the parameters that are buffers.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
+        further_keys: those that it reads where they are there.
+        estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
         returns: terms and metrics.
+        masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
@@ -145,11 +152,14 @@ class LossPlan:
     coefficients: tuple[CoefficientPlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
+    further_keys: tuple[Text, ...]
+    estimated: tuple[Text, ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
     returns: tuple[ReturnPlan, ...]
+    masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool

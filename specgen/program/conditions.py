@@ -55,13 +55,16 @@ class Condition:
 
     @property
     def typed(self) -> Typed:
-        """The condition as an expression."""
+        """The condition as an expression: what all cases say, and any of the rest."""
         if not self.cases or self == ALWAYS:
             return Typed("literal", Type("bool", (), "lit"), full("bool"), static=self == ALWAYS)
-        cases = sorted(
-            (_in_order(case) for case in self.cases), key=lambda case: repr([_sorted(*one) for one in case])
-        )
-        return _joined("or", [_joined("and", [_literal(*one) for one in case]) for case in cases])
+        shared = frozenset[tuple[Atom, bool]].intersection(*self.cases)
+        rest = [_in_order(case - shared) for case in self.cases]
+        parts = [_literal(*one) for one in _in_order(shared)]
+        if len(rest) > 1:
+            rest.sort(key=lambda case: repr([_sorted(*one) for one in case]))
+            parts.append(_joined("or", [_joined("and", [_literal(*one) for one in case]) for case in rest]))
+        return _joined("and", parts)
 
 
 ALWAYS: Final = Condition(frozenset({frozenset()}))

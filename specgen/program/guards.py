@@ -37,13 +37,19 @@ class Guarded:
 
 
 @verified()
-def guarded(program: Program, when: Mapping[str, Condition], optional: Iterable[Symbol] = ()) -> Guarded:
+def guarded(
+    program: Program,
+    when: Mapping[str, Condition],
+    optional: Iterable[Symbol] = (),
+    nullable: Iterable[Symbol] = (),
+) -> Guarded:
     """The program with each value computed only where an output needs it.
 
     Args:
         program: the program of a loss.
         when: in which cases an output is wanted, by its name; always, for those that it does not hold.
         optional: inputs that may be None whatever reads them.
+        nullable: inputs whose readers take None, too.
     """
     needs = _Needs(program.body)
     for output in program.outputs:
@@ -55,6 +61,7 @@ def guarded(program: Program, when: Mapping[str, Condition], optional: Iterable[
     absent |= {
         target for target in _assigned(program.body) if needs.found.get(target, NEVER) != ALWAYS
     } | set(optional)
+    absent -= set(nullable)
     always = (one.symbol for one in program.inputs if one.kind == "data" and one.symbol not in absent)
     witness = next((s for s in always if s.type.level == "batch" and needs.found.get(s) == ALWAYS), None)
     body = _Guards(needs.found, frozenset(absent), witness).body(program.body)

@@ -118,7 +118,10 @@ def networks(cls: type[LossModule], seed: int = 0) -> dict[str, nn.Module]:
     torch.manual_seed(seed)
     parameters: Mapping[str, inspect.Parameter] = inspect.signature(cls).parameters
     taken = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    return {name: network(cls.__name__, name) for name in taken if parameters[name].default is inspect._empty}
+    wanted = [
+        name for name in taken if parameters[name].default is inspect._empty or name == "critic_network"
+    ]
+    return {name: network(cls.__name__, name) for name in wanted}
 
 
 def made(cls: type[LossModule], seed: int = 0, **keywords: Any) -> Any:

@@ -20,6 +20,10 @@ pytestmark = [
 ]
 
 
+COEFFICIENTS = {"A2CLoss", "ClipPPOLoss", "PPOLoss"}
+"""Losses whose states in TorchRL hold coefficients as tensors."""
+
+
 def outputs(loss: Any, data: TensorDict) -> TensorDict:
     """What a loss returns, with the same draws each time."""
     torch.manual_seed(5)
@@ -128,7 +132,7 @@ def test_double_precision_and_keyword_calls(cls: type[LossModule]) -> None:
     assert all(value.dtype == torch.float64 for key, value in out.items() if key.startswith("loss"))
     inputs = {
         "_".join(key) if isinstance(key, tuple) else key: data[key]
-        for key in loss.in_keys
+        for key in [*loss.in_keys, *loss._further_keys()]
         if key in data.keys(True)
     }
     torch.manual_seed(5)
@@ -140,6 +144,8 @@ def test_double_precision_and_keyword_calls(cls: type[LossModule]) -> None:
 @pytest.mark.peers
 def test_a_state_of_torchrls_loss(cls: type[LossModule]) -> None:
     objectives = pytest.importorskip("torchrl.objectives")
+    if cls.__name__ in COEFFICIENTS:
+        pytest.xfail("its coefficients, which decide what there is, are numbers here and buffers there")
     keywords = KEYWORDS.get(cls.__name__, {})
     theirs = getattr(objectives, cls.__name__)(*networks(cls, 7).values(), **keywords)
     loss = made(cls)

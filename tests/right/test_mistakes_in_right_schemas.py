@@ -158,7 +158,8 @@ def leaking_target(data: Data) -> bool:
         return False
     for section in ("let", "terms"):
         data[section] = {
-            key: text.replace(".target(next", "(next") for key, text in data.get(section, {}).items()
+            key: text.replace(".target(", "(").replace(".frozen(next", "(next")
+            for key, text in data.get(section, {}).items()
         }
     for network in data["networks"].values():
         data.get("params", {}).pop(network.pop("target", None), None)
@@ -171,7 +172,10 @@ def nothing_trained(data: Data) -> bool:
     ((_, kind),) = network["out"].items()
     if "[1]" not in kind:
         return False
-    data["terms"]["loss_idle"] = f"{name}.frozen(now)**2"
+    idle = f"{name}.frozen(now)**2"
+    data["terms"]["loss_idle"] = (
+        {"value": idle, "when": f"given({name})"} if network.get("optional") else idle
+    )
     return True
 
 

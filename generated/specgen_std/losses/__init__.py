@@ -2,10 +2,20 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03de196dc574aaecbe9f1f9a2e27b88e368900d95792b2188010ef0d4e4a73ba
+# specgen: sha256=60cf6e1181b983c10d4bf19dabf66a16a41f604ed9c74f0feaa72f35d6bfe2da
 """The generated losses."""
 
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .iql import IQLLoss, IQLLossOutput, IQLLossTerms
+from .policy_gradient import (
+    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+)
+from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
 
-__all__ = ["DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms"]
+__all__ = [
+    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
+    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
+    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceLossTerms",
+]

@@ -11,11 +11,12 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
-from specgen_runtime.objectives.functional import FunctionalModule
-from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
+from specgen_runtime.objectives.estimates import with_estimates
+from specgen_runtime.objectives.keys import checked_updates, next_key
 from specgen_runtime.objectives.keyword_call import packed, unpacked
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
+from specgen_runtime.objectives.reading import ReadingModule
 from specgen_runtime.objectives.reduction import (
     Reduction,
     ScalarOutputMode,
@@ -35,7 +36,7 @@ from specgen_runtime.objectives.weighting import MaskKey, checked_mask_key, mask
 from specgen_runtime.typing import NestedKey
 
 
-class LossModule(FunctionalModule):
+class LossModule(ReadingModule):
     """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
 
     A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
@@ -52,6 +53,7 @@ class LossModule(FunctionalModule):
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
+        generator: what the loss draws its random numbers from; None for torch's default generator.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
@@ -70,6 +72,7 @@ class LossModule(FunctionalModule):
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
+    generator: torch.Generator | None
 
     if not TYPE_CHECKING:
 
@@ -90,6 +93,7 @@ class LossModule(FunctionalModule):
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
+        self.generator = None
         self.value_type = self.default_value_estimator
         self._estimates_own_values = False
         self.register_module("_value_estimator", None)
@@ -263,7 +267,12 @@ class LossModule(FunctionalModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(inputs, self.in_keys, owner=type(self).__name__, features=self._features())
+                data = packed(
+                    inputs,
+                    [*self.in_keys, *self._further_keys()],
+                    owner=type(self).__name__,
+                    features=self._features(),
+                )
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):
@@ -330,46 +339,31 @@ class LossModule(FunctionalModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
+    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
+        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
         owner = type(self).__name__
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
             self._reduction,
-            mask=self._mask(tensordict),
+            mask=self._mask(tensordict) if mask is None else mask,
             weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
         )
 
-    def _mean(self, metric: Tensor, tensordict: TensorDictBase) -> Tensor:
+    def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
         """The mean of one value per sample, or the fraction that is true, of the samples that count."""
-        mask = self._mask(tensordict)
-        values = metric if metric.is_floating_point() else metric.float()
+        mask = self._mask(tensordict) if mask is None else mask
+        values = metric if metric.is_floating_point() else metric.to(torch.get_default_dtype())
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
-    def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The next state's tensordict."""
-        following = tensordict.get("next", None)
-        if isinstance(following, TensorDictBase):
-            return following
-        raise KeyError(
-            f"{type(self).__name__}: 'next' is not in the tensordict; it holds {listed(tensordict)}"
-        )
+    def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
+        """The data with ``keys``, by the value estimator where they are missing."""
+        target = self._target_of(self.value_estimator.tensor_keys.value)
+        return with_estimates(tensordict, keys, self.value_estimator, target)
 
-    def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``."""
-        return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
-
-    def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
-        """The tensor that plays ``role``; None if the data hold none."""
-        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
-
-    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
-        """Write a detached tensor back into the data, on the data's device."""
-        device = tensordict.device
-        if tensordict.is_locked and tensordict.get(key, None) is None:
-            raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
-        tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)
+    def _further_keys(self) -> list[NestedKey]:
+        """What the loss reads if it is there, besides its ``in_keys``."""
+        return []
 
     def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:
         """The value estimator as a function from the value of each sample's next state to its target."""

@@ -24,7 +24,7 @@ def sample_count(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()
     dims = _dims(x, keep)
     if mask is not None:
         return _result(_of(x, mask).sum(dims, keepdim=True), x, keep)
-    number = math.prod(x.shape[dim] for dim in dims)
+    number = math.prod([x.shape[dim] for dim in dims])
     return torch.full(x.shape if keep else (), number, dtype=torch.int64, device=x.device)
 
 
@@ -65,7 +65,7 @@ def sample_var(
     """
     dims = _dims(x, keep)
     if mask is None:
-        number = math.prod(x.shape[dim] for dim in dims)
+        number = math.prod([x.shape[dim] for dim in dims])
         made = x.var(dims, correction=min(correction, max(number - 1, 0)), keepdim=True)
         return _result(made, x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)

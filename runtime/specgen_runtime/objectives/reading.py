@@ -1,0 +1,72 @@
+"""`ReadingModule`: how losses read what the data hold, and write into them, with errors that name keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.objectives.estimates import of_samples, read_or
+from specgen_runtime.objectives.functional import FunctionalModule
+from specgen_runtime.objectives.keys import listed, required
+from specgen_runtime.typing import NestedKey
+
+
+class ReadingModule(FunctionalModule):
+    """A functional module that reads data by their keys."""
+
+    def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The next state's tensordict."""
+        following = tensordict.get("next", None)
+        if isinstance(following, TensorDictBase):
+            return following
+        raise KeyError(
+            f"{type(self).__name__}: 'next' is not in the tensordict; it holds {listed(tensordict)}"
+        )
+
+    def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``."""
+        return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
+
+    def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
+        """The tensor that plays ``role``; None if the data hold none."""
+        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+
+    def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
+        """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each."""
+        return of_samples(value, each, features)
+
+    def _read_or(
+        self,
+        tensordict: TensorDictBase,
+        key: NestedKey,
+        value: float,
+        features: Sequence[int],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
+        return read_or(tensordict, key, value, features, dtype)
+
+    def _target_of(self, key: NestedKey) -> TensorDictBase | None:
+        """The target parameters, where there are such, of the one network that writes ``key``."""
+        names = [name for name, network in self._networks.items() if key in network.out_keys]
+        return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
+
+    def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
+        value = self._read(tensordict, key, role)
+        if value.requires_grad:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
+                "gradients into the policy that collected it. Detach it."
+            )
+        return value
+
+    def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
+        """Write a detached tensor back into the data, on the data's device."""
+        device = tensordict.device
+        if tensordict.is_locked and tensordict.get(key, None) is None:
+            raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
+        tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)

@@ -1,0 +1,178 @@
+"""The generated `A2CLoss`, `ReinforceLoss`, `PPOLoss` and `ClipPPOLoss`: against TorchRL's, and where they differ."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from specgen_std.losses.policy_gradient import A2CLoss, ReinforceLoss
+from specgen_std.losses.ppo import ClipPPOLoss, PPOLoss
+from tensordict import TensorDict
+from tensordict.nn import ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential, TensorDictModule
+from torch import nn
+
+from tests.objectives.peers import N_OBS, batch, gradients, policy, state_value, with_equal_parameters
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*arget.*updater.*", "ignore:.*No target network updater.*", "ignore:.*log-probability.*"
+)
+
+LOSSES = {loss.__name__: loss for loss in (A2CLoss, ReinforceLoss, PPOLoss, ClipPPOLoss)}
+PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-7)]
+
+
+def categorical(dtype: torch.dtype = torch.float32, seed: int = 0) -> ProbabilisticTensorDictSequential:
+    """A policy over three actions, whose entropy has a closed form."""
+    torch.manual_seed(seed)
+    return ProbabilisticTensorDictSequential(
+        TensorDictModule(nn.Linear(N_OBS, 3, dtype=dtype), ["observation"], ["logits"]),
+        ProbabilisticTensorDictModule(
+            ["logits"], ["action"], distribution_class=torch.distributions.Categorical, return_log_prob=True
+        ),
+    )
+
+
+def steps(*shape: int, dtype: torch.dtype, discrete: bool = True, estimated: bool = False) -> TensorDict:
+    """Data of another policy and critic; without advantages where the loss is to estimate them."""
+    data = batch(*shape, dtype=dtype).exclude("priority_weight")
+    generator = torch.Generator().manual_seed(5)
+
+    def normal(*size: int) -> torch.Tensor:
+        return torch.randn(*shape, *size, generator=generator, dtype=torch.float64).to(dtype)
+
+    if discrete:
+        data["action"] = torch.randint(3, shape, generator=generator)
+    data["action_log_prob"] = -1.1 + 0.3 * normal()
+    if not estimated:
+        data["state_value"] = normal(1)
+        data["advantage"], data["value_target"] = 1 + normal(1), normal(1)
+    data["next", "done"][..., -1, :] = True
+    return data
+
+
+def pair(name: str, dtype: torch.dtype, *, discrete: bool = True, **given: Any) -> tuple[Any, Any]:
+    objectives = pytest.importorskip("torchrl.objectives")
+    made = []
+    for kind in (LOSSES[name], getattr(objectives, name)):
+        made.append(kind((categorical if discrete else policy)(dtype), state_value(dtype), **given))
+    with_equal_parameters(*made)
+    return made[0], made[1]
+
+
+def compare(mine: Any, theirs: Any, data: Any, tolerance: float, *, but: tuple[str, ...] = ()) -> None:
+    """Every output, and the gradient of every term to every parameter."""
+    results = []
+    for loss in (mine, theirs):
+        torch.manual_seed(11)
+        results.append(loss(data()))
+    assert set(results[0].keys()) == set(results[1].keys())
+    assert set(results[0].keys()) == set(mine.out_keys)
+    for key in list(results[0].keys()):
+        if key not in but:
+            other = results[1][key].reshape(results[0][key].shape).to(results[0][key].dtype)  # fractions
+            torch.testing.assert_close(
+                results[0][key], other, rtol=tolerance, atol=tolerance, msg=lambda m, key=key: f"{key}: {m}"
+            )
+    for term in (key for key in list(results[0].keys()) if key.startswith("loss_")):
+        found = []
+        for loss in (mine, theirs):
+            torch.manual_seed(11)
+            found.append(gradients(loss, loss(data())[term].sum()))
+        assert found[0].keys() == found[1].keys(), term
+        for name, gradient in found[0].items():
+            torch.testing.assert_close(
+                gradient, found[1][name], rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+            )
+
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "A2CLoss": [
+        {"entropy_bonus": bonus, "critic_coeff": critic, "clip_value": clip}
+        for bonus, critic, clip in itertools.product((True, False), (None, 0.5), (None, 0.2))
+    ]
+    + [{"entropy_coeff": 0.0}],
+    "ReinforceLoss": [
+        {"clip_value": clip, "delay_value": delay} for clip in (None, 0.2) for delay in (True, False)
+    ],
+    "PPOLoss": [
+        {"entropy_bonus": bonus, "critic_coeff": critic, "clip_value": clip, "normalize_advantage": normalize}
+        for bonus, critic, clip, normalize in itertools.product(
+            (True, False), (None, 0.5), (None, 0.2), (True, False)
+        )
+    ]
+    + [
+        {"log_explained_variance": False},
+        {"delay_actor": True},
+        {"delay_actor": True, "max_importance_ratio": 1.5},
+    ],
+    "ClipPPOLoss": [
+        {"clip_epsilon": epsilon, "max_importance_ratio": ratio, "delay_actor": delay, "clip_value": clip}
+        for epsilon, ratio, delay, clip in itertools.product(
+            (0.2, 0.05), (None, 1.2), (True, False), (None, 0.2)
+        )
+    ]
+    + [{"normalize_advantage": True, "entropy_coeff": 0.5}],
+}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
+@pytest.mark.parametrize(("name", "given"), [(name, one) for name, all in OPTIONS.items() for one in all])
+def test_equals_torchrl(name: str, given: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
+    mine, theirs = pair(name, dtype, **given)
+    # the peer keeps coefficients, and what it clips by, as float32
+    compare(mine, theirs, lambda: steps(24, dtype=dtype), tolerance)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("loss_critic_type", ["l1", "l2"])
+@pytest.mark.parametrize("reduction", ["sum", "none", "mean"])
+def test_reductions_and_distances(name: str, loss_critic_type: str, reduction: str) -> None:
+    mine, theirs = pair(name, torch.float64, loss_critic_type=loss_critic_type, reduction=reduction)
+    but = ("explained_variance", "ESS")  # the peer's go over the first dimension only
+    compare(mine, theirs, lambda: steps(5, 4, dtype=torch.float64), 1e-7, but=but)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("estimator", ["TD0", "TD1", "TDLambda", "GAE"])
+def test_advantages_that_the_loss_estimates(name: str, estimator: str) -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    mine, theirs = pair(name, torch.float64)
+    numbers = {"gamma": 0.875} | ({"lmbda": 0.75} if estimator in ("TDLambda", "GAE") else {})
+    mine.make_value_estimator(estimator, **numbers)
+    theirs.make_value_estimator(getattr(objectives.ValueEstimators, estimator), **numbers)
+    but = ("explained_variance", "ESS")
+    compare(mine, theirs, lambda: steps(5, 7, dtype=torch.float64, estimated=True), 1e-7, but=but)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["A2CLoss", "PPOLoss", "ClipPPOLoss"])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_an_entropy_without_a_closed_form(name: str, samples: int) -> None:
+    mine, theirs = pair(name, torch.float64, discrete=False, samples_mc_entropy=samples, entropy_coeff=0.5)
+    compare(mine, theirs, lambda: steps(24, dtype=torch.float64, discrete=False), 1e-7)
+
+
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
+def test_without_a_critic(name: str) -> None:
+    loss = LOSSES[name](categorical())
+    data = steps(6, dtype=torch.float32)
+    assert "loss_critic" not in loss(data.exclude("value_target"))
+    assert "loss_critic" not in loss.out_keys
+    with pytest.raises(ValueError, match="a critic_coeff needs a critic_network"):
+        LOSSES[name](categorical(), critic_coeff=0.5)
+
+
+def test_statistics_of_every_sample() -> None:
+    """The peer's effective sample size and explained variance go over the first dimension; ours over all samples."""
+    loss = ClipPPOLoss(categorical(torch.float64), state_value(torch.float64))
+    data = steps(5, 4, dtype=torch.float64)
+    outputs = loss(data)
+    flat = loss(data.reshape(-1))
+    for key in ("ESS", "explained_variance"):
+        assert outputs[key].shape == ()
+        torch.testing.assert_close(outputs[key], flat[key])
