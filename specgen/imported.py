@@ -107,7 +107,18 @@ _RUNTIME_LOSSES = (
     "distance_loss",
     "moved_between",
     "next_key",
+    "not_none",
     "read_between",
+    "without_gradient",
+)
+_RUNTIME_SAMPLES = (
+    "sample_count",
+    "sample_logsumexp",
+    "sample_max",
+    "sample_mean",
+    "sample_std",
+    "sample_sum",
+    "sample_var",
 )
 _RUNTIME_MODULES = (
     "ActionSpace",
@@ -152,6 +163,8 @@ IMPORTABLE: dict[str, Import] = {
         for name in names
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
+    **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
+    "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{
         name: Import("specgen_runtime.row_networks", name)

@@ -52,6 +52,6 @@ def check_losses(
             parents[name] = replace(parents[name], sound=False)
         else:
             checked[name] = Checked(replace(loss.value, parent=above))
-            made = LossClass(name, module, frozenset(role.name for role in loss.value.roles))
+            made = LossClass(name, module, frozenset(role.accepted for role in loss.value.roles))
             parents[name] = replace(parents[name], made=made)
     return checked, parents

@@ -1,13 +1,15 @@
-"""The functions that only losses know: `distance` and `value_estimate`."""
+"""The functions that only losses know: `distance`, `value_estimate`, and those of batches and of what is optional."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from specgen.check.loss_batch import EPS, LOSS_BATCH
 from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
+from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
@@ -111,10 +113,10 @@ DISTANCE = Builtin(
     layout=lambda args: (),
 )
 
-LOSS_BUILTINS: dict[str, Builtin] = {DISTANCE.name: DISTANCE, VALUE_ESTIMATE.name: VALUE_ESTIMATE}
+LOSS_BUILTINS: dict[str, Builtin] = {
+    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS)},
+    **LOSS_BATCH,
+}
 
-LATER = frozenset({"batch_mean", "batch_std"})
-"""Functions of losses that the language reserves and that are not available yet."""
-
-OF_LOSSES = LATER | LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys()
+OF_LOSSES = frozenset(LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys())
 """The names of all functions of losses: no value can be called so."""

@@ -6,8 +6,11 @@ from dataclasses import field, replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
+from specgen.check.loss_conditions import read_condition
 from specgen.check.loss_distributions import policy_type
+from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
+from specgen.check.loss_masks import mask_of_key
 from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -15,17 +18,13 @@ from specgen.check.names import Names, refused, shortened
 from specgen.check.network_types import network_type
 from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
-from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, LossKey, Network
+from specgen.schema.loss import Loss, LossKey, Network
 from specgen.values import dataclass
 
-ESTIMATORS = ("td0", "td1", "td_lambda")
-"""What `value_estimate` can be: targets from the value of the next state."""
-_ESTIMATORS_LATER = ("gae", "vtrace")
 _SIGNALS = {
     "reward": Type("float32", (), col=True),
     "done": Type("bool", (), col=True),
@@ -64,7 +63,6 @@ class Declared:
 
     def check(self) -> None:
         """Check them all."""
-        self._refuse_unavailable()
         self.params, scope = check_params(
             self.file, self.path, self.loss.params, OF_LOSSES, self.names, self.sink
         )
@@ -73,6 +71,9 @@ class Declared:
         self.learnables = learnables.checked(self.loss.learnable)
         self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
+        for network in self.networks:
+            if network.optional:
+                self.scope[network.name] = network.presence(".".join(self.path))
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
@@ -86,22 +87,10 @@ class Declared:
                     role.key,
                     self.file.key_span(*place),
                 )
-                self.scope[role.name] = Binding(role.type, role.interval, what="key", symbol=symbol)
-        self.estimators = self._estimators()
-
-    def _refuse_unavailable(self) -> None:
-        for section in ("samples", "mask"):
-            if getattr(self.loss, section):
-                self._later(f"`{section}` is", section)
-
-    def _later(self, what: str, *place: str) -> None:
-        self.sink.add(
-            schema_rules.NOT_AVAILABLE.at(
-                self.file.key_span(*self.path, *place),
-                f"{what} not available yet in losses",
-                help="subclass specgen_runtime.LossModule by hand for now",
-            )
-        )
+                self.scope[role.name] = Binding(
+                    role.type, role.interval, what="key", symbol=symbol, optional=role.optional
+                )
+        self.estimators = estimators(self.file, self.path, self.loss, self.networks, self.sink)
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
@@ -141,7 +130,17 @@ class Declared:
                 if members is not None:
                     type_ = replace(type_, axes=("ensemble",))
                 made.append(
-                    LossNetwork(name, network.qvalue, output, type_, target, apart, members, network.doc)
+                    LossNetwork(
+                        name,
+                        network.qvalue,
+                        output,
+                        type_,
+                        target,
+                        apart,
+                        members,
+                        network.doc,
+                        network.optional,
+                    )
                 )
         return tuple(made)
 
@@ -180,7 +179,8 @@ class Declared:
             if isinstance(given, LossKey) and given.type is not None:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
-        return [LossNetwork(name, None, role, policy_type(event, actions), target, apart, None, network.doc)]
+        made = policy_type(event, actions)
+        return [LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional)]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""
@@ -246,13 +246,21 @@ class Declared:
                     interval or full(type_.dtype if type_ else "float32"),
                     name in _SIGNALS,
                     declared.doc,
+                    declared.role,
+                    declared.optional,
+                    self._condition(declared, *here),
+                    missing(self.file, here, self.loss, declared, type_, self.sink),
+                    mask_of_key(self.file, here, declared, type_, self.sink),
                 )
             )
         known = [role.name for role in made]
         for network in networks:
             if network.action is not None and network.action not in known:
                 self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        renamed = [role.role for role in made]
         for name, network in outputs.items():
+            if name in renamed:
+                continue
             if name not in known and self.names.claim(
                 name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
             ):
@@ -260,6 +268,12 @@ class Declared:
                     LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
                 )
         return tuple(made)
+
+    def _condition(self, declared: LossKey, *here: str) -> Typed | None:
+        """The condition on parameters under which a key is there."""
+        if declared.when is None:
+            return None
+        return read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
 
     def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
         """Report a role that is not declared, at a value (or a key) below the loss."""
@@ -271,39 +285,3 @@ class Declared:
         if name in defaults:
             help = f"write the role whose key it is: `{defaults[name]}`"
         self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.path[-1]}`", help=help))
-
-    def _estimators(self) -> tuple[str, ...]:
-        given = self.loss.value_estimator
-        if given is None:
-            return ()
-        here = (*self.path, "value_estimator")
-        if not isinstance(given, Estimator):
-            self._known_estimator(given, *here)
-            return tuple(dict.fromkeys((given, *ESTIMATORS)))
-        self._known_estimator(given.default, *here, "default")
-        supported = ESTIMATORS if given.supports is None else given.supports
-        for index, name in enumerate(given.supports or ()):
-            self._known_estimator(name, *here, "supports", index)
-        if given.default not in supported and given.supports is not None:
-            message = f"the default `{given.default}` is not among those that are supported"
-            help = f"write `supports: [{', '.join((given.default, *supported))}]`"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        if given.value is not None and given.value not in self.loss.let:
-            self.sink.add(
-                expression_rules.UNDEFINED.at(
-                    self.file.span(*here, "value"),
-                    f"`{given.value}` is no value under `let`",
-                    help=suggestion(given.value, self.loss.let),
-                )
-            )
-        return tuple(dict.fromkeys((given.default, *supported)))
-
-    def _known_estimator(self, name: str, *place: str | int) -> None:
-        """Report a name that is no estimator's."""
-        span = self.file.span(*place)
-        if name in _ESTIMATORS_LATER:
-            message = f"the value estimator `{name}` is not available yet in declared losses"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        elif name not in ESTIMATORS:
-            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(span, f"unknown value estimator `{name}`", help=help))

@@ -169,7 +169,7 @@ class Forward:
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
     """A value, and all that it is computed from, as far as that has no name."""
     yield value
-    for part in _below(value):
+    for part in below(value):
         yield from parts_of(part)
 
 
@@ -180,7 +180,8 @@ def counts_of(value: ForwardValue) -> Iterator[Count]:
             yield part.count
 
 
-def _below(value: ForwardValue) -> tuple[ForwardValue, ...]:
+def below(value: ForwardValue) -> tuple[ForwardValue, ...]:
+    """What a value is computed from."""
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)

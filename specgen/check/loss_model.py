@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import Literal
 
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
-from specgen.expr import Interval, Symbol, Type
+from specgen.check.network_types import CALLED
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
@@ -27,6 +29,7 @@ class LossNetwork:
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
+        optional: whether it may be left out.
     """
 
     name: str
@@ -37,6 +40,12 @@ class LossNetwork:
     apart: bool | str = False
     members: str | None = None
     doc: str = ""
+    optional: bool = False
+
+    def presence(self, path: str) -> Binding:
+        """What `given` asks of an optional network of the loss at `path`."""
+        symbol = Symbol(f"{path}.networks.{self.name}", self.name, CALLED, full("float32"))
+        return Binding(CALLED, full("float32"), what="network", symbol=symbol, optional=True)
 
     @property
     def policy(self) -> bool:
@@ -54,12 +63,17 @@ class LossRole:
     """A key that users may rename.
 
     Attributes:
-        name: the role: the name in expressions and in `set_keys`.
+        name: the role: the name in expressions, and in `set_keys` where `role` says no other.
         key: the default key.
         type: the type in expressions; None for a key that only the estimator or the runtime reads.
         interval: its values.
         after: whether it belongs to the next record, as rewards and done flags do.
         doc: one line.
+        role: the name in `set_keys`, where expressions call it otherwise.
+        optional: whether the data may lack it.
+        when: the condition on parameters under which it is there; None for always.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
+        mask: whether the class reads from it which samples count, or which don't.
     """
 
     name: str
@@ -68,6 +82,16 @@ class LossRole:
     interval: Interval
     after: bool
     doc: str = ""
+    role: str | None = None
+    optional: bool = False
+    when: Typed | None = None
+    missing: float | Literal["estimate"] | None = None
+    mask: Literal["true", "not"] | None = None
+
+    @property
+    def accepted(self) -> str:
+        """The name in `set_keys`, and in the keys of the loss."""
+        return self.role or self.name
 
 
 @dataclass(frozen=True)
@@ -95,6 +119,11 @@ class CheckedLoss:
         forward: what the networks and distributions give, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
+        when: the terms and metrics that there are under a condition on parameters only, with that.
+        elementwise: the terms of which a sample may have several numbers.
+        mask: which samples count.
+        masks: which count for a term besides, by its name.
+        samples: the dimensions of a sample behind those of the batch, by their names.
         estimators: the value estimators that users may choose, the default first.
         learnables: the numbers that are learned.
         parent: the class that its class extends; None of one that extends no declared one.
@@ -114,6 +143,11 @@ class CheckedLoss:
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
+    when: Mapping[str, Typed] = field(default_factory=dict)
+    elementwise: frozenset[str] = frozenset()
+    mask: Statement | None = None
+    masks: Mapping[str, Statement] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
-from specgen.check.loss_builtins import LATER, LOSS_BUILTINS, OF_LOSSES, which_member
+from specgen.check.loss_batch import batch_functions
+from specgen.check.loss_builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_functions import network_function
+from specgen.check.loss_masks import report_late_masks, sample_dimensions
 from specgen.check.loss_model import (
     CheckedLoss,
     LossNetwork,
@@ -15,6 +20,8 @@ from specgen.check.loss_model import (
 )
 from specgen.check.loss_names import reserved_in_loss
 from specgen.check.loss_networks import NetworkCalls
+from specgen.check.loss_outputs import Outputs, report_missing
+from specgen.check.loss_sizes import refuse_unknown_sizes
 from specgen.check.loss_values import ForwardValues
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
@@ -33,13 +40,10 @@ from specgen.expr import (
     free_names,
     infer,
     parse,
-    to_torch,
 )
-from specgen.expr.dtypes import is_float
-from specgen.expr.printer import SizeUnknown
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, Metric
+from specgen.schema.loss import Estimator, Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -63,7 +67,7 @@ def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[
     checker = _Checker(file, name, module, declared, mine)
     loss = checker.run()
     if not mine.has_errors:
-        _refuse_unknown_sizes(file, checker.assigned, mine)
+        refuse_unknown_sizes(file, checker.assigned, mine)
     sink.extend(mine.items)
     return None if mine.has_errors else Checked(loss)
 
@@ -92,6 +96,8 @@ class _Checker:
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
+        self.functions |= batch_functions(self._sample())
+        self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
         self.readable |= {one.output: one.type for one in written}
@@ -113,7 +119,14 @@ class _Checker:
         self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
-        let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
+        let = self._section("let")
+        mask = self._masking("mask") if self.loss.mask is not None else None
+        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        masks = {
+            name: made
+            for name in self.outputs.masked
+            if (made := self._masking("terms", name, "mask")) is not None
+        }
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -137,10 +150,11 @@ class _Checker:
                 metrics,
                 writes,
                 frozenset(self.calls.called),
+                self._asked([mask, *masks.values()]),
             )
             lint_loss(parts, self.sink)
             warn_whole_numbers(self.file, self.path, self.loss.params, self.assigned, self.sink)
-        return CheckedLoss(
+        checked = CheckedLoss(
             name=self.name,
             module=self.module,
             doc=" ".join(self.loss.doc.split()),
@@ -153,12 +167,34 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
-            each=frozenset(name for name, metric in self.loss.metrics.items() if isinstance(metric, Metric)),
+            each=self.outputs.each,
+            when=self.outputs.when,
+            elementwise=self.outputs.elementwise,
+            mask=mask,
+            masks=masks,
+            samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
             estimators=self.declared.estimators,
             types=self.types,
             symbols=self._symbols(),
             learnables=self.declared.learnables,
         )
+        if not self.sink.has_errors:
+            report_missing(checked, self.scope, self.sink)
+            report_late_masks(checked, self.sink)
+        return checked
+
+    def _asked(self, masks: Iterable[Statement | None]) -> frozenset[str]:
+        """The names that conditions of terms, metrics and keys, and masks ask for."""
+        found = [*self.outputs.when.values(), *(r.when for r in self.declared.roles if r.when is not None)]
+        reads = frozenset(s.name for typed in found for s in typed.symbols_read)
+        reads |= {name for mask in masks if mask is not None for name in mask.reads}
+        return reads | {role.name for role in self.declared.roles if role.mask is not None}
+
+    def _sample(self) -> Binding | None:
+        """One number of each sample, by which samples are counted."""
+        there = (role.name for role in self.declared.roles if not role.optional and role.when is None)
+        found = (self.scope[name] for name in there if name in self.scope)
+        return next((one for one in found if one.type.dims == () and one.type.level == "batch"), None)
 
     def _symbols(self) -> dict[str, Symbol]:
         """What is declared, by its path below the loss."""
@@ -173,7 +209,7 @@ class _Checker:
         for message in self.loss.require:
             source = self.file.scalar(*self.path, "require", message)
             expr = parse(source, self.sink)
-            typed = None if expr is None else infer(expr, self.scope, source, self.sink)
+            typed = None if expr is None else infer_requirement(expr, self.scope, source, self.sink)
             if expr is None or typed is None:
                 continue
             if typed.type.dtype != "bool" or not typed.type.python:
@@ -194,13 +230,21 @@ class _Checker:
             return ()
         for key, value in node.entries:
             source = expression_of(value)
-            if source is None or not self._target(section, key, source):
+            if (
+                not self.outputs.form(section, key.text)
+                or source is None
+                or not self._target(section, key, source)
+            ):
                 self.broken.add(key.text)
                 continue
             statement = self._assignment(section, key.text, source)
             if statement is not None:
                 made.append(statement)
         return tuple(made)
+
+    def _masking(self, *place: str) -> Statement | None:
+        """A truth value of each sample: whether it counts."""
+        return self._assignment("mask", ".".join(place), self.file.scalar(*self.path, *place), place)
 
     def _target(self, section: str, key: Scalar, value: Scalar) -> bool:
         """Whether something may be called so here."""
@@ -224,13 +268,15 @@ class _Checker:
             return False
         return self.names.claim(name, _KINDS[section], key.span)
 
-    def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
+    def _assignment(
+        self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
+    ) -> Statement | None:
         expr = parse(source, self.sink)
         # What reads a value that is wrong already is not reported again.
-        if expr is None or free_names(expr) & self.broken or self._uses_later(expr, source):
+        if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)
             return None
-        path = ".".join((*self.path, section, name))
+        path = ".".join((*self.path, *(place or (section, name))))
         known = len(self.calls.values.found)
         rewritten = self.calls.taken_out(name if section == "let" else None, expr, source, path)
         for made in self.calls.values.found[known:]:
@@ -241,11 +287,11 @@ class _Checker:
             self.broken.add(name)
             return None
         typed = self._typed(rewritten, source)
-        if typed is None or not self._fits(section, name, typed, source):
+        if typed is None or not self.outputs.fits(section, name, typed, source):
             self.broken.add(name)
             return None
         self.types[name] = typed.type
-        statement = self._statement(section, name, rewritten, source, typed)
+        statement = self._statement(section, name, rewritten, source, typed, place)
         self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
             self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
@@ -262,13 +308,6 @@ class _Checker:
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
         undrawn = "a loss draws from its policies: rsample(dist)"
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
-
-    def _uses_later(self, expr: Expr, source: Scalar) -> bool:
-        found = [call.function for call in calls_in(expr) if call.function.path in LATER]
-        for function in found:
-            span = source.span_of(function.start, function.end)
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{function.path}` is not available yet"))
-        return bool(found)
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:
         untyped = {role.name for role in self.declared.roles if role.type is None}
@@ -287,26 +326,6 @@ class _Checker:
         roles = {role.name for role in self.declared.roles}
         return all(network.action is None or network.action in roles for network in self.declared.networks)
 
-    def _fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
-        if section == "let" or (section == "metrics" and not isinstance(self.loss.metrics[name], Metric)):
-            return True
-        if section == "metrics":
-            if typed.type.level == "batch":
-                return True
-            message = f"`{name}` keeps one value of each sample, this is the same for all"
-            bare = f"write `{name}: {source.text}`"
-            self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=bare))
-            return False
-        one = typed.type.dims == () and not typed.type.axes
-        if one and typed.type.level == "batch" and is_float(typed.type.dtype):
-            return True
-        help = "reduce its axes, as in sum(x, axis=-1)" if typed.type.dims else None
-        help = which_member(typed) if typed.type.axes else help
-        same = ", the same for all samples" if one and typed.type.level != "batch" else ""
-        message = f"`{name}` is one floating-point number per sample, this is {typed.type}{same}"
-        self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
-        return False
-
     def _bind(self, made: Forward) -> None:
         if made.replaced:
             self.functions[made.name] = network_function(made, self.readable)
@@ -315,9 +334,17 @@ class _Checker:
         self.types[name] = type
         self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
 
-    def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
+    def _statement(
+        self,
+        section: str,
+        name: str,
+        expr: Expr,
+        source: Scalar,
+        typed: Typed,
+        place: tuple[str, ...] = (),
+    ) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))
-        path = (*self.path, section, name)
+        path = (*self.path, *(place or (section, name)))
         type = typed.type
         if section == "terms":
             type = Type(type.dtype)
@@ -339,9 +366,10 @@ class _Checker:
 
     def _values_read(self) -> None:
         """A value that nothing reads is a slip: most often another one is read in its place."""
-        sections = [name for name in ("let", "terms", "metrics", "writes") if getattr(self.loss, name)]
-        nodes = {name: self.file.node(*self.path, name) for name in sections}
-        let, reads = nodes.get("let"), all_reads(nodes.values())
+        sections = ("let", "terms", "metrics", "writes", "mask")
+        nodes = {name: self.file.node(*self.path, name) for name in sections if getattr(self.loss, name)}
+        masks = [self.file.node(*self.path, "terms", name, "mask") for name in self.outputs.masked]
+        let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])
         given = self.loss.value_estimator
         if isinstance(let, MappingNode) and reads is not None:
             if isinstance(given, Estimator) and given.value is not None:
@@ -349,8 +377,10 @@ class _Checker:
             report_unread(let, self.loss.let, reads, reads, self.sink)
 
     def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
+        given = self.loss.value_estimator
+        read = self.calls.targets | ({given.network} if isinstance(given, Estimator) else set())
         for network in networks:
-            if network.target is not False and network.name not in self.calls.targets:
+            if network.target is not False and network.name not in read:
                 self.sink.add(
                     rules.UNUSED_TARGET.at(
                         self.file.key_span(*self.path, "networks", network.name, "target"),
@@ -358,15 +388,3 @@ class _Checker:
                         help=f"call {network.name}.target(next), or remove `target`",
                     )
                 )
-
-
-def _refuse_unknown_sizes(file: SchemaFile, assigned: list[tuple[Statement, str]], sink: Sink) -> None:
-    """Report expressions that need a size which only the networks know, and read no value that has it."""
-    for made, _ in assigned:
-        try:
-            to_torch(made.typed)
-        except SizeUnknown as size:
-            message = f"this needs the size {size}, which only the networks know, as a number that is known at build"
-            help = "read a value that has this dimension: size(q)"
-            span = file.span(*made.path.split(".", 3))
-            sink.add(expression_rules.WRONG_ARGUMENTS.at(span, message, help=help))

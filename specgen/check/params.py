@@ -51,6 +51,7 @@ class ParamRules:
         finite: whether the default is a finite number.
         tensor: what to write where a tensor is meant, if that is declared in another way.
         entries: whether those that differ between environments are kept as entries.
+        shapes: whether lists of numbers shape types, so that they have to be static.
     """
 
     owner: str
@@ -62,6 +63,7 @@ class ParamRules:
     finite: bool = False
     tensor: str | None = None
     entries: bool = False
+    shapes: bool = True
 
 
 OF_ENVS = ParamRules(
@@ -86,8 +88,9 @@ OF_LOSSES = ParamRules(
     "a loss",
     LOSS_ATTRIBUTES,
     "every loss has it",
-    ("float", "int", "bool", _ENUM),
-    {"per_env": None, "optional": None, "draw": None, "unless": None, "at_least": None},
+    ("float", "int", "bool", _ENUM, _INTS),
+    {"per_env": None, "draw": None, "unless": None, "at_least": None},
+    shapes=False,
 )
 
 
@@ -139,6 +142,7 @@ def check_params(
             what="parameter",
             symbol=made.symbol(".".join(path)),
             choices=made.choices,
+            optional=made.optional,
         )
         for word in made.choices:
             words[word] = Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word")
@@ -208,7 +212,7 @@ def _kind(
     if kind.replace(" ", "") == _TENSOR and _TENSOR in allowed.types:
         return "tensor"
     if (listed := LISTS.get(kind.replace(" ", ""))) is not None and _INTS in allowed.types:
-        return _static_list(file, here, param, listed, sink)
+        return _static_list(file, here, param, listed, sink) if allowed.shapes else listed
     if kind.startswith("enum") and _ENUM in allowed.types:
         if words_of(param):
             return "enum"

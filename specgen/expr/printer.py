@@ -54,7 +54,6 @@ def tuple_text(items: Iterable[str]) -> str:
 
 _LARGE: Final = 2**13
 """From so many elements on, memory is worth reusing."""
-
 _NAMED: Final = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones", "True": "ones"}
 """Values that torch has a function for."""
 
@@ -120,7 +119,7 @@ class Printer:
     def __init__(self, root: Typed, like: Typed | None = None, texts: FunctionTexts | None = None) -> None:
         self.texts = texts or FunctionTexts()
         self._all_leaves = list(_leaves(root))
-        self._leaves = [leaf for leaf in self._all_leaves if not leaf.type.open and not leaf.type.python]
+        self._leaves = list(filter(_is_witness, self._all_leaves))
         if like is not None and self._batch_leaf() is None:
             self._leaves.append(like)
 
@@ -259,9 +258,9 @@ class Printer:
     def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool, batch: bool) -> Printed:
         value = self.number(node, dtype).text
         for leaf in self._leaves:
-            kind = leaf.type
+            kind, same = leaf.type, leaf.type.dtype == dtype
             if batch and kind.level == "batch" and (kind.dims, kind.col) == (dims, col):
-                return self.texts.full_like(leaf.text, value, None if kind.dtype == dtype else dtype)
+                return self.texts.full_like(leaf.text, value, None if same else dtype)
         feature = [*self.sizes(dims), *(["1"] if col else [])]
         shape = self.batch_shape() if batch else None
         if shape is not None:
@@ -356,9 +355,13 @@ class Printer:
             return self.texts.static(node.static)
         if is_float(inner.type.dtype) and is_float(dtype):
             return self.show(inner)
-        return self.call(
-            "float" if is_float(dtype) else "bool" if dtype == "bool" else "int", self.text(inner)
-        )
+        python = "float" if is_float(dtype) else "bool" if dtype == "bool" else "int"
+        return self.call(python, self.text(inner))
+
+
+def _is_witness(leaf: Typed) -> bool:
+    """Whether a leaf is a tensor, and never None, so that it tells rows and device."""
+    return not (leaf.type.open or leaf.type.python or leaf.options.get("absent"))
 
 
 def is_made(node: Typed) -> bool:
@@ -369,8 +372,8 @@ def is_made(node: Typed) -> bool:
 
 
 def _is_large(kind: Type) -> bool:
-    sizes = [size for size in kind.sizes if isinstance(size, int)] if not kind.open else []
-    return len(sizes) == kind.rank and math.prod(sizes) >= _LARGE
+    known = not kind.open and all(isinstance(size, int) for size in kind.sizes)
+    return known and math.prod(kind.shape) >= _LARGE
 
 
 def _leaves(node: Typed) -> Iterator[Typed]:

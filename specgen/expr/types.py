@@ -172,6 +172,7 @@ class Binding:
         choices: The words of which it is one, where that is known.
         several: The names of the values that it stands for, which `*xs` writes one after the other; empty where
             nobody knows how many there are, None for one value.
+        optional: Whether it may be missing, so that `given` may ask for it.
 
     """
 
@@ -183,11 +184,12 @@ class Binding:
     items: tuple[int | float, ...] | None = None
     several: tuple[str, ...] | None = None
     choices: tuple[str, ...] = ()
+    optional: bool = False
 
     @property
     def options(self) -> Mapping[str, object]:
         """What the typed name says besides its type and values."""
-        known = {"items": self.items, "choices": self.choices or None}
+        known = {"items": self.items, "choices": self.choices or None, "optional": self.optional or None}
         return {name: value for name, value in known.items() if value is not None} or NO_OPTIONS
 
 

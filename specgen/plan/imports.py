@@ -182,10 +182,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "add_learnable"
     if plan.estimators:
         yield "ValueEstimators"
+    if plan.masks:
+        yield "combined_mask"
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
     yield from ("as_policy" for network in plan.networks if network.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)
-    if any(after for _, after in plan.in_keys):
-        yield "next_key"

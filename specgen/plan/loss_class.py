@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from specgen.check.loss_model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import Statement
@@ -12,28 +13,42 @@ from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_forward import ForwardPrinter, python, records, reparameterized, roles_read
 from specgen.plan.loss_learnables import learnable_argument, learnable_plan
-from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan
+from specgen.plan.loss_model import LossParamPlan, LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
+from specgen.plan.loss_reads import condition_code, is_given, read_role, where_needed
 from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.plan.per_env import param_annotation
+from specgen.plan.per_env import optional_annotation
 from specgen.plan.refusals import refusals
+from specgen.program.conditions import ALWAYS, condition_of
 
-_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
+_ESTIMATORS = {
+    "td0": "TD0",
+    "td1": "TD1",
+    "td_lambda": "TDLambda",
+    "gae": "GAE",
+    "multi_agent_gae": "MAGAE",
+    "vtrace": "VTrace",
+}
 
 
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
-    forward, inside = ForwardPrinter(loss), roles_read(loss)
-    read = (role for role in loss.roles if role.after or role in parts.roles or role.name in inside)
+    forward, inside = ForwardPrinter(loss, parts), roles_read(loss)
+    read = [
+        role
+        for role in loss.roles
+        if role.after or role in parts.roles or role.name in inside or role.mask is not None
+    ]
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
-        drops_roles=loss.parent is not None and not loss.parent.roles <= {role.name for role in loss.roles},
+        drops_roles=loss.parent is not None
+        and not loss.parent.roles <= {role.accepted for role in loss.roles},
         doc=tuple(_doc(loss)),
         init_doc=tuple(_init_doc(loss)),
         forward_doc=_forward_doc(loss),
-        roles=tuple((role.name, role.key) for role in loss.roles),
+        roles=tuple({role.accepted: role.key for role in loss.roles}.items()),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         networks=tuple(
@@ -46,20 +61,39 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
                 n.members,
                 n.policy,
                 reparameterized(loss, n),
+                n.optional,
             )
             for n in loss.networks
         ),
-        params=tuple(LossParamPlan(p.name, param_annotation(p), p.default) for p in loss.params),
+        params=tuple(LossParamPlan(p.name, optional_annotation(p), p.default) for p in loss.params),
         refusals=tuple(_refusals(loss)),
         learnables=tuple(map(learnable_plan, loss.learnables)),
-        in_keys=tuple((role.name, role.after) for role in read),
+        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
+        estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
         values=tuple(forward.lines()),
         call=_call(loss, parts, forward),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
-            *((s.name, f"self._reduce_loss(terms.{s.name}, tensordict)") for s in loss.terms),
-            *((s.name, _metric(loss, s)) for s in loss.metrics),
+            *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
+            *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
+        ),
+        masks=tuple(
+            (
+                *_mask_of_key(role),
+                ("~" if role.mask == "not" else "")
+                + role.name
+                + (".squeeze(-1)" if role.type is not None and role.type.col else ""),
+                role.optional,
+            )
+            for role in loss.roles
+            if role.mask is not None
+        ),
+        left_out=tuple(
+            (s.name, condition_code(loss, condition_of(loss.when[s.target])))
+            for s in (*loss.terms, *loss.metrics)
+            if s.target in loss.when
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
     )
@@ -72,7 +106,7 @@ def _doc(loss: CheckedLoss) -> Iterator[str]:
     for role in loss.roles:
         key = ("next", *role.key) if role.after else role.key
         text = key[0] if len(key) == 1 else literal(key)
-        yield from hanging(f"{role.name}: {text}" + (f"; {role.doc}" if role.doc else ""))
+        yield from hanging(f"{role.accepted}: {text}" + (f"; {role.doc}" if role.doc else ""))
 
 
 def _init_doc(loss: CheckedLoss) -> Iterator[str]:
@@ -84,7 +118,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for param in loss.params:
         limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
         yield from hanging(
-            f"{param.name}: {param.doc or param_annotation(param)} Defaults to {literal(param.default)}{limits}."
+            f"{param.name}: {param.doc or optional_annotation(param)} Defaults to {literal(param.default)}{limits}."
         )
     if _actions(loss):
         yield from hanging(
@@ -129,7 +163,14 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in loss.params:
-        yield from refusals(param)
+        for refusal in refusals(param):
+            if param.optional:
+                condition = using(
+                    f"{param.name} is not None and {refusal.condition}",
+                    *(refusal.condition.uses if isinstance(refusal.condition, Code) else ()),
+                )
+                refusal = replace(refusal, condition=condition)
+            yield refusal
     for requirement in loss.require:
         broken = python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
@@ -137,23 +178,46 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
 
 def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallPlan:
     args: list[Text] = [forward.argument(made) for made in parts.values]
-    args += [_read(loss, role) for role in parts.roles]
+    args += [
+        where_needed(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, role))
+        for role in parts.roles
+    ]
+    if parts.masked:
+        args.append("self._mask(tensordict)")
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
+    args += [f"has_{network.name}={is_given(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
     args += map(learnable_argument, parts.learnables)
     return CallPlan(parts.function, tuple(args))
 
 
+def _may_lack(role: LossRole) -> bool:
+    """Whether the data may lack what a role reads."""
+    return role.optional or role.missing is not None
+
+
+def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
+    """The entry of `in_keys` for a role: none where nothing needs it."""
+    text = (
+        using(f"next_key(keys.{role.accepted})", "next_key") if role.after else Code(f"keys.{role.accepted}")
+    )
+    symbol = loss.symbols.get(f"keys.{role.name}")
+    needed = ALWAYS if symbol is None or symbol not in parts.needs else parts.needed(symbol)
+    if needed == ALWAYS:
+        return text
+    chosen = condition_code(loss, needed)
+    return using(f"*([{text}] if {chosen} else [])", *text.uses, *chosen.uses)
+
+
 def _read(loss: CheckedLoss, role: LossRole) -> Code:
-    record = "next_tensordict" if role.after else "tensordict"
-    text = f"self._read({record}, keys.{role.name}, {literal(role.name)})"
+    text = read_role(loss, role)
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
-        return Code(text)
+        return text
     values = next(made.name for made in loss.forward if made.network == network.name)
     one = f"{values}[0]" if network.members else values
-    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
+    return using(f"action_index({text}, {one}, self.action_space)", "action_index", *text.uses)
 
 
 def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
@@ -168,11 +232,26 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     return text if network.apart is True else f"{text} if {network.apart} else None"
 
 
+def _reduced(loss: CheckedLoss, statement: Statement) -> str:
+    """A term, reduced over the samples that count for it."""
+    mask = ", terms.mask" if loss.mask is not None else ""
+    mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
+    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask})"
+
+
+def _mask_of_key(role: LossRole) -> tuple[str, Code]:
+    """The variable of a mask that the data hold, and what reads it."""
+    record = "self._next(tensordict)" if role.after else "tensordict"
+    read = "_read_if_there" if role.optional else "_read"
+    return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
+
+
 def _metric(loss: CheckedLoss, statement: Statement) -> Code:
     if statement.target in loss.each:
         return Code(f"terms.{statement.name}")
     if loss.types[statement.target].level == "batch":
-        return Code(f"terms.{statement.name}.mean()")
+        mask = ", terms.mask" if loss.mask is not None else ""
+        return Code(f"self._mean(terms.{statement.name}, tensordict{mask})")
     return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 

@@ -24,7 +24,10 @@ from specgen.check.model import identifier
 from specgen.code import Code, using
 from specgen.expr import Type, Typed
 from specgen.literals import literal
+from specgen.plan.loss_parts import LossParts
+from specgen.plan.loss_reads import read_role, where_needed
 from specgen.plan.model import Line
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -33,10 +36,12 @@ class ForwardPrinter:
 
     Args:
         loss: the loss.
+        parts: what its pure function takes.
     """
 
-    def __init__(self, loss: CheckedLoss) -> None:
+    def __init__(self, loss: CheckedLoss, parts: LossParts) -> None:
         self._loss = loss
+        self._parts = parts
         self._networks = {network.name: network for network in loss.networks}
         self._roles = {role.name: role for role in loss.roles}
         types: dict[str, Type | None] = {role.name: role.type for role in loss.roles}
@@ -51,12 +56,14 @@ class ForwardPrinter:
     def lines(self) -> Iterator[Line]:
         """The assignments of `forward`, in order: a draw and its log-probability are one."""
         for made in self._loss.forward:
-            if made.replaced or isinstance(made.value, DrawnLogProb):
+            unwanted = made.replaced or self._needed(made.name) == NEVER
+            if unwanted or isinstance(made.value, DrawnLogProb):
                 continue
-            value, name = self.value(made.value), made.name
+            value, name, absent = self.value(made.value), made.name, "None"
             if isinstance(made.value, Draw) and name in self._scored:
                 value = self._draw(made.value, "_and_log_prob")
-                name = f"{name}, {self._scored[name]}"
+                name, absent = f"{name}, {self._scored[name]}", "(None, None)"
+            value = where_needed(self._loss, self._needed(made.name), value, absent)
             yield Line(using(f"{name} = {value}", *value.uses), made.path)
 
     def argument(self, made: Forward) -> Code:
@@ -64,14 +71,26 @@ class ForwardPrinter:
         if not made.replaced:
             return Code(made.name)
         value = self.value(made.value)
-        return using(f"lambda {', '.join(map(identifier, made.replaced))}: {value}", *value.uses)
+        text = f"lambda {', '.join(map(identifier, made.replaced))}: {value}"
+        return where_needed(self._loss, self._needed(made.name), using(text, *value.uses))
+
+    def _needed(self, name: str) -> Condition:
+        """When a value is needed."""
+        return self._parts.needed(next(made.symbol for made in self._loss.forward if made.name == name))
+
+    def _there(self, value: ForwardValue) -> Code:
+        """A value that is there, where what it is needed for is computed: type checkers are told so."""
+        text = self.value(value)
+        if isinstance(value, Alias) and self._needed(value.name) != ALWAYS:
+            return using(f"not_none({text})", "not_none", *text.uses)
+        return text
 
     def value(self, value: ForwardValue) -> Code:
         """A value as expressions see it."""
         match value:
             case Data():
-                behind = ".squeeze(-1)" if self._is_column(value.role) else ""
-                return Code(f"{self._read(value)}{behind}")
+                read = self._read(value)
+                return using(f"{read}.squeeze(-1)", *read.uses) if self._is_column(value.role) else read
             case Alias():
                 return Code(identifier(value.name))
             case Computed():
@@ -94,6 +113,7 @@ class ForwardPrinter:
     def _called(self, call: NetworkCall) -> Code:
         network = self._networks[call.network]
         record = "tensordict" if call.record == "now" else "next_tensordict"
+        owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         replaced = ""
         uses: set[str] = set()
         if call.replaced:
@@ -103,30 +123,30 @@ class ForwardPrinter:
                 stored = self._stored(role, value)
                 uses |= stored.uses
                 behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
-                parts.append(f"keys.{role}: {_inside(stored) if behind else stored}{behind}")
+                parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
         if network.policy:
-            text = f'{network.name}.dist("{call.variant}", {record}{replaced}, generator=self.generator)'
+            text = f'{owner}.dist("{call.variant}", {record}{replaced}, generator=self.generator)'
             return using(text, *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(
-            f"{network.name}.{call.variant}({record}, keys.{network.output}{replaced}{behind}", *uses
+            f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
         )
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
         if isinstance(value, Data):
             return self._read(value)
-        text = self.value(value)
+        text = self._there(value)
         return using(f"{_inside(text)}.unsqueeze(-1)", *text.uses) if self._is_column(role) else text
 
     def _draw(self, draw: Draw, behind: str) -> Code:
-        distribution, n = self.value(draw.distribution), self._count(draw.count)
+        distribution, n = self._there(draw.distribution), self._count(draw.count)
         return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
 
     def _of_distribution(self, read: Read) -> Code:
-        distribution = self.value(read.distribution)
+        distribution = self._there(read.distribution)
         given = [self._scored_value(part) for part in read.given]
         n = self._count(read.count)
         arguments = [*given, n] if n.text else given
@@ -136,16 +156,18 @@ class ForwardPrinter:
     def _scored_value(self, value: ForwardValue) -> Code:
         """What is scored, as it is stored: data must have no gradients."""
         if isinstance(value, Data):
-            return Code(self._read(value).text.replace("self._read(", "self._read_without_gradient(", 1))
-        return self.value(value)
+            read = self._read(value)
+            return using(f"without_gradient({read}, {literal(value.role)})", "without_gradient", *read.uses)
+        return self._there(value)
 
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else python(count.typed, "self.")
 
     def _read(self, data: Data) -> Code:
-        role = self._roles[data.role]
-        record = "next_tensordict" if role.after else "tensordict"
-        return Code(f"self._read({record}, keys.{role.name}, {literal(role.name)})")
+        return read_role(self._loss, self._roles[data.role])
+
+    def _key(self, role: str) -> str:
+        return self._roles[role].accepted if role in self._roles else role
 
     def _is_column(self, role: str) -> bool:
         type = self._types.get(role)

@@ -29,6 +29,7 @@ class NetworkPlan:
         members: the parameter that says how many members it has; None of a single network.
         policy: whether it gives a distribution.
         reparameterized: whether draws from that need gradients.
+        optional: whether it may be left out.
     """
 
     name: str
@@ -39,11 +40,22 @@ class NetworkPlan:
     members: str | None
     policy: bool = False
     reparameterized: bool = False
+    optional: bool = False
 
     @property
     def annotation(self) -> str:
         """What the constructor takes: of an ensemble also one module for each member."""
-        return "nn.Module | list[nn.Module]" if self.members else "nn.Module"
+        given = "nn.Module | list[nn.Module]" if self.members else "nn.Module"
+        return f"{given} | None = None" if self.optional else given
+
+
+@dataclass(frozen=True)
+class ReturnPlan:
+    """An entry of what `forward` returns: its name and value, and whether there is one only where its term is."""
+
+    name: str
+    value: Text
+    conditional: bool
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,16 @@ class LossPlan:
         params: its parameters.
         refusals: what the constructor refuses, in order.
         learnables: the numbers that are learned.
-        in_keys: the names of the keys that it reads, and whether it reads them after the step.
+        in_keys: the keys that it reads, as entries of a list.
+        further_keys: those that it reads where they are there.
+        estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
-        returns: names of terms and metrics, with the expressions of their values.
+        returns: terms and metrics.
+        masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
+        left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
     """
 
@@ -97,12 +113,16 @@ class LossPlan:
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
     learnables: tuple[LearnablePlan, ...]
-    in_keys: tuple[tuple[str, bool], ...]
+    in_keys: tuple[Text, ...]
+    further_keys: tuple[Text, ...]
+    estimated: tuple[Text, ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
-    returns: tuple[tuple[str, Text], ...]
+    returns: tuple[ReturnPlan, ...]
+    masks: tuple[tuple[str, Text, str, bool], ...]
+    left_out: tuple[tuple[str, Text], ...]
     returned: str
 
     @property

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_learnables import CheckedLearnable
-from specgen.check.loss_model import LossRole
+from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.model import Parameter
+from specgen.expr import Symbol
+from specgen.program.conditions import NEVER, Condition
 from specgen.values import dataclass
 
 
@@ -19,6 +23,9 @@ class LossParts:
         roles: what is read from the data.
         params: what is read from the constructor.
         learnables: the numbers that are learned.
+        networks: the optional networks of which it is told whether they were given.
+        needs: when values are needed, those of networks and of the data too.
+        masked: whether it takes the mask of the samples that count.
         estimates: whether it takes the value estimator.
     """
 
@@ -27,4 +34,11 @@ class LossParts:
     roles: tuple[LossRole, ...]
     params: tuple[Parameter, ...]
     learnables: tuple[CheckedLearnable, ...]
+    networks: tuple[LossNetwork, ...]
+    needs: Mapping[Symbol, Condition]
+    masked: bool
     estimates: bool
+
+    def needed(self, symbol: Symbol) -> Condition:
+        """When a value is needed."""
+        return self.needs.get(symbol, NEVER)

@@ -29,6 +29,12 @@ def param_annotation(param: Parameter) -> Code:
     return Code("float" if param.kind == "float64" else param.kind)
 
 
+def optional_annotation(param: Parameter) -> Code:
+    """The same, with ``None`` for an optional one."""
+    kind = param_annotation(param)
+    return using(f"{kind} | None", *kind.uses) if param.optional else kind
+
+
 def param_of_rows(param: Parameter, size: str, like: str = "") -> str:
     """How a transform reads a parameter of which each row has its own.
 

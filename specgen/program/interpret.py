@@ -72,6 +72,11 @@ class _Run(Interpreter):
         if node.op == "given_or":
             given = self.value(node.args[0])
             return self.value(node.args[1]) if given is None else given
+        if node.op == "when":
+            return self.value(node.args[1]) if self.value(node.args[0]) else None
+        if node.op == "given":
+            assert node.args[0].symbol is not None
+            return self.values[node.args[0].symbol] is not None
         if node.op == "record":
             names = cast("tuple[str, ...]", node.options["fields"])
             return dict(zip(names, map(self.value, node.args), strict=True))

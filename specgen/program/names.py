@@ -1,8 +1,12 @@
-"""Names that nothing has yet, like the one that is wanted."""
+"""Names of printed values: those that nothing has yet, and expressions that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+
+from specgen.expr import Symbol, Typed
+from specgen.expr.types import NO_OPTIONS
+from specgen.program.walk import with_parts
 
 
 def numbered(wanted: str, taken: Container[str]) -> str:
@@ -18,3 +22,16 @@ def underscored(wanted: str, taken: Container[str]) -> str:
     while wanted in taken:
         wanted += "_"
     return wanted
+
+
+def with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
+    """`expr` with the text that reads each symbol."""
+    if expr.op != "name":
+        return with_parts(expr, lambda part: with_names(part, name))
+    symbol = expr.symbol
+    if symbol is None or expr.static is not None:
+        return expr
+    absent = expr.options.get("absent")
+    text = f"not_none({name(symbol)})" if absent == "absent" else name(symbol)
+    options = {"several": True} if expr.several else {"absent": absent} if absent else NO_OPTIONS
+    return Typed("name", symbol.type, symbol.interval, options=options, text=text, symbol=symbol)

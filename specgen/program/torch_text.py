@@ -13,11 +13,11 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, is_made
 from specgen.expr.symbols import Key
 from specgen.literals import literal
-from specgen.program.names import numbered
+from specgen.program.names import numbered, with_names
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
-from specgen.program.walk import reads, substituted, targets
+from specgen.program.walk import reads, targets
 from specgen.values import dataclass
 
 RECORDS: Final = (
@@ -107,19 +107,12 @@ def print_function(
 def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
     """One expression by itself; `name` is the text that reads a symbol."""
     texts = FunctionTexts()
-    return using(to_torch(_with_names(expr, name), texts=texts), *texts.uses)
+    return using(to_torch(with_names(expr, name), texts=texts), *texts.uses)
 
 
 def _key_text(key: Key) -> str:
     """A key as data are asked for it."""
     return literal(key[0] if len(key) == 1 else key)
-
-
-def _with_names(expr: Typed, name: Callable[[Symbol], str]) -> Typed:
-    """`expr` with the text that reads each symbol."""
-    return substituted(
-        expr, lambda symbol: Typed("name", symbol.type, symbol.interval, text=name(symbol), symbol=symbol)
-    )
 
 
 class _Printer:
@@ -234,12 +227,8 @@ class _Printer:
         if value.op != "store":
             return False
         # A constant can be made again for each field; anything else is made once and copied.
-        constant = (
-            value.args[0].static is not None
-            and len(value.args) > 1
-            and _alike(value.args[1].type, value.type)
-        )
-        return returned == 1 or constant
+        inner, *like = value.args
+        return returned == 1 or (inner.static is not None and bool(like) and _alike(like[0].type, value.type))
 
     def _statement(self, statement: Statement) -> None:
         match statement:
@@ -353,13 +342,19 @@ class _Printer:
             return self.texts.call(str(expr.options["name"]), *pairs).text
         if expr.op == "copy":
             return f"{self._expr(expr.args[0])}.clone()"
+        if expr.op == "when":
+            condition, value = expr.args
+            return f"{self._inner(value)} if {self._expr(condition)} else None"
         if expr.op == "given_or":
-            given, otherwise = map(self._expr, expr.args)
-            drawn = expr.args[1].args[0]
-            if drawn.op == "where" and drawn.args[0].type.python:
-                otherwise = f"({otherwise})"  # a conditional expression itself
-            return f"{otherwise} if {given} is None else {given}.clone()"
+            given, drawn = expr.args
+            return f"{self._inner(drawn)} if {self._expr(given)} is None else {self._expr(given)}.clone()"
         return to_torch(self._named(expr), col=expr.type.col, texts=self.texts)
+
+    def _inner(self, expr: Typed) -> str:
+        """An expression inside a conditional one, in parentheses where it is such itself."""
+        chosen = expr.args[0] if expr.op in ("store", "place") else expr
+        conditional = chosen.op == "where" and chosen.args[0].type.python
+        return f"({self._expr(expr)})" if conditional else self._expr(expr)
 
     def _stored(self, expr: Typed) -> str:
         value, kind = expr.args[0], expr.type
@@ -374,14 +369,16 @@ class _Printer:
         if value.type.level == "batch":
             return to_torch(inner, cast=kind.dtype, texts=self.texts)
         text = to_torch(inner, texts=self.texts)
-        assert like is not None, f"{self.program.name}: no tensor tells the shape of {text}"
+        assert like is not None, text
         if value.type.level == "const":
             return f"{text}.expand_as({like.text})"
         dtype = None if is_abstract(kind.dtype) else kind.dtype
         return self.texts.full_like(like.text, text, dtype).text
 
     def _named(self, expr: Typed) -> Typed:
-        return _with_names(expr, self.names.__getitem__)
+        if any(node.options.get("absent") == "absent" for node in expr.nodes()):
+            self.texts.uses.add("not_none")
+        return with_names(expr, self.names.__getitem__)
 
 
 def _makes(value: Typed) -> bool:

@@ -49,6 +49,9 @@ def fault_of(node: Typed, *, witnesses: bool = False) -> str | None:
             return None if same and kinds else "it is not of the type of its operands"
         case "record" | "spread":
             return None
+        case "when":
+            one = len(node.args) == 2 and node.args[1].type == node.type
+            return None if one and node.args[0].type.dtype == "bool" else "it is no value with its condition"
         case "place":
             return None if _is_witness(node.args[1:]) else "no tensor tells the device"
         case "cast" if "dtype" not in node.options:

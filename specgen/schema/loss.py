@@ -6,7 +6,13 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, ParamField, text_or_mapping
+from specgen.schema.fields import (
+    Declaration,
+    DeclaredClass,
+    Expression,
+    ParamField,
+    text_or_mapping,
+)
 
 
 class Network(Declaration):
@@ -22,6 +28,7 @@ class Network(Declaration):
         target: whether it has target parameters: a truth value, or the name of the parameter that says so.
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
         doc: one line for the generated docstring.
     """
 
@@ -32,6 +39,7 @@ class Network(Declaration):
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
+    optional: bool = False
     doc: str = ""
 
 
@@ -41,11 +49,21 @@ class LossKey(Declaration):
     Attributes:
         key: the default key, dotted when nested.
         type: the type of what is read there; rewards and done flags have theirs.
+        role: the name that users rename it by, where expressions call it otherwise.
+        optional: whether the data may lack it (then ``given(name)`` is false in conditions).
+        when: the condition on parameters under which it is there; it is read only then.
+        mask: whether it says which samples count: `true`, or `not` if it marks those that don't.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
         doc: one line for the generated docstring.
     """
 
     key: str
     type: str | None = None
+    role: str | None = None
+    optional: bool = False
+    when: Expression | None = None
+    missing: Expression | None = None
+    mask: Expression | None = None
     doc: str = ""
 
 
@@ -75,24 +93,46 @@ class Estimator(Declaration):
     """The value estimator that the loss uses unless told otherwise.
 
     Attributes:
-        default: its name: `td0`, `td1` or `td_lambda`.
-        supports: the names of those that users may choose; all of them without it.
+        default: its name: `td0`, `td1`, `td_lambda`, and with a `network` `gae`, `multi_agent_gae` or `vtrace`.
+        supports: the names of those that users may choose; without it, or with `all`, all that there are.
         value: the value of the next state that it bootstraps from, a name under `let`.
+        network: the network whose values estimators of advantages read.
     """
 
     default: str
-    supports: list[str] | None = None
+    supports: Annotated[list[str] | str | None, Field(union_mode="left_to_right")] = None
     value: str | None = None
+    network: str | None = None
+
+
+class Term(Declaration):
+    """A term in full.
+
+    Attributes:
+        value: what is minimised, one number of each sample.
+        when: the condition on parameters under which there is such a term; without it nothing of it is computed.
+        elementwise: whether a sample may have several numbers: `mean` and `sum` go over them, too.
+        mask: which samples count for this term.
+    """
+
+    value: Expression
+    when: Expression | None = None
+    mask: Expression | None = None
+    elementwise: bool = False
 
 
 class Metric(Declaration):
-    """A metric in full.
+    """A metric in full; it has either `value` or `each`.
 
     Attributes:
+        value: what is averaged over the samples.
         each: its value for each sample, which is kept: detached, neither masked nor reduced.
+        when: the condition on parameters under which there is such a metric.
     """
 
-    each: Expression
+    value: Expression | None = None
+    each: Expression | None = None
+    when: Expression | None = None
 
 
 KeyField = Annotated[
@@ -122,12 +162,18 @@ Checks never see the word: what is dropped is gone before they begin.
 """
 
 
-def _metric_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Metric)) else "short"
+def _form(value: object) -> str:
+    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
+
+
+TermField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Term, Tag("long")], Discriminator(_form)
+]
+"""A term as the expression of one number of each sample, or in full."""
 
 
 MetricField = Annotated[
-    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_metric_form)
+    Annotated[Expression, Tag("short")] | Annotated[Metric, Tag("long")], Discriminator(_form)
 ]
 """A metric as the expression of its mean, or in full."""
 
@@ -145,7 +191,7 @@ class Loss(DeclaredClass):
         learnable: scalars that are trained with the networks.
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
-        mask: the role of the mask of valid samples.
+        mask: which samples count, in every term, metric and statistic over the batch.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
@@ -161,8 +207,8 @@ class Loss(DeclaredClass):
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
-    mask: str | None = None
+    mask: Expression | None = None
     let: dict[str, Expression] = Field(default_factory=dict)
-    terms: dict[str, Expression] = Field(default_factory=dict)
+    terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)

@@ -304,6 +304,7 @@ MAKERS: dict[str, Maker] = {
     "square": Maker("fdi", _unary("square")),
     "sqrt": Maker("fd", _unary("sqrt", operand="positive")),
     "log": Maker("fd", _unary("log", operand="positive")),
+    "log1p": Maker("fd", _unary("log1p", operand="positive")),
     **{name: Maker("fd", _unary(name)) for name in ("exp", "sin", "cos", "tanh", "atan")},
     "sigmoid": Maker("fd", _unary("sigmoid")),
     "tan": Maker("fd", _unary("tan", bound="1")),

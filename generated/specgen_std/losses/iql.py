@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8c0141365cb526fd2216b3ccc8ad71431232986516221bdefac3270b06f30956
+# specgen: sha256=ef6f5a17b1d8948e8ed7e9e7c1fa82a7ea2d3330e8ca05a1f9aea9380955bea1
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, as_policy, distance_loss, next_key,
+    LossModule, Reduction, ValueEstimators, as_policy, distance_loss, next_key, without_gradient,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -236,7 +236,9 @@ class IQLLoss(LossModule):
         ).squeeze(-1)
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
         actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        log_p = actor_network_now.log_prob(
+            without_gradient(self._read(tensordict, keys.action, "action"), "action")
+        )
         next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
@@ -251,7 +253,7 @@ class IQLLoss(LossModule):
                 "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
                 "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
                 "loss_value": self._reduce_loss(terms.loss_value, tensordict),
-                "entropy": terms.entropy.mean(),
+                "entropy": self._mean(terms.entropy, tensordict),
             }
         )
 

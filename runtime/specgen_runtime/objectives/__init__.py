@@ -7,7 +7,8 @@ from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
-from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
+from specgen_runtime.objectives.optional import not_none
+from specgen_runtime.objectives.policies import PolicyDistribution, as_policy, without_gradient
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -48,7 +49,9 @@ __all__ = [
     "hold_out_net",
     "moved_between",
     "next_key",
+    "not_none",
     "read_between",
     "reduce",
     "required",
+    "without_gradient",
 ]

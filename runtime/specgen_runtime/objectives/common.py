@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModuleBase, set_interaction_type
 from torch import Tensor
 
+from specgen_runtime.objectives.estimates import read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
@@ -114,8 +115,12 @@ class LossModule(FunctionalModule):
 
     @property
     def out_keys_source(self) -> list[str]:
-        """What `forward` returns, all of it."""
-        return type(self).out_keys
+        """What `forward` returns with the parameters of this loss, all of it."""
+        return [key for key in type(self).out_keys if self._is_returned(key)]
+
+    def _is_returned(self, name: str) -> bool:
+        """Whether there is an entry with the parameters of this loss; a subclass whose terms depend on them says so."""
+        return True
 
     def select_out_keys(self, *out_keys: str) -> Self:
         """Return these entries only, from now on; `reset_out_keys` undoes it.
@@ -135,6 +140,8 @@ class LossModule(FunctionalModule):
     def reset_out_keys(self) -> Self:
         """Return every entry again."""
         self.__dict__.pop("out_keys", None)
+        if (returned := self.out_keys_source) != type(self).out_keys:
+            self.__dict__["out_keys"] = returned
         return self
 
     def make_value_estimator(
@@ -223,7 +230,12 @@ class LossModule(FunctionalModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(inputs, self.in_keys, owner=type(self).__name__, signals=self._signal_keys())
+                data = packed(
+                    inputs,
+                    [*self.in_keys, *self._further_keys()],
+                    owner=type(self).__name__,
+                    signals=self._signal_keys(),
+                )
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):
@@ -282,16 +294,26 @@ class LossModule(FunctionalModule):
     def loss_mask_key(self, value: MaskKey) -> None:
         self._mask_key = checked_mask_key(value, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
+    def _mask(self, tensordict: TensorDictBase) -> Tensor | None:
+        """Which samples count; None if all do."""
+        return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
+
+    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
+        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
         owner = type(self).__name__
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
             self._reduction,
-            mask=mask_of(tensordict, self._mask_key, owner=owner),
+            mask=self._mask(tensordict) if mask is None else mask,
             weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
         )
+
+    def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
+        """The mean of one value per sample, or the fraction that is true, of the samples that count."""
+        mask = self._mask(tensordict) if mask is None else mask
+        values = metric if metric.is_floating_point() else metric.float()
+        return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
     def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The next state's tensordict."""
@@ -306,15 +328,39 @@ class LossModule(FunctionalModule):
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
 
-    def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
-        value = self._read(tensordict, key, role)
-        if value.requires_grad:
-            raise RuntimeError(
-                f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
-                "gradients into the policy that collected it. Detach it."
-            )
-        return value
+    def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
+        """The tensor that plays ``role``; None if the data hold none."""
+        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+
+    def _of_samples(self, value: Tensor, tensordict: TensorDictBase, behind: int) -> Tensor:
+        """A value with as many dimensions behind those of the batch: one of all agents, say, meets those of each."""
+        lacking = tensordict.batch_dims + behind - value.ndim
+        return value[(slice(None),) * tensordict.batch_dims + (None,) * lacking] if lacking > 0 else value
+
+    def _read_or(
+        self,
+        tensordict: TensorDictBase,
+        key: NestedKey,
+        value: float,
+        features: Sequence[int],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
+        return read_or(tensordict, key, value, features, dtype)
+
+    def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
+        """The data with ``keys``, by the value estimator where they are missing."""
+        target = self._target_of(self.value_estimator.tensor_keys.value)
+        return with_estimates(tensordict, keys, self.value_estimator, target)
+
+    def _target_of(self, key: NestedKey) -> TensorDictBase | None:
+        """The target parameters, where there are such, of the one network that writes ``key``."""
+        names = [name for name, network in self._networks.items() if key in network.out_keys]
+        return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
+
+    def _further_keys(self) -> list[NestedKey]:
+        """What the loss reads if it is there, besides its ``in_keys``."""
+        return []
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""

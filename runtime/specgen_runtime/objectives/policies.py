@@ -163,6 +163,19 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
     return module
 
 
+def without_gradient(value: Tensor, role: str) -> Tensor:
+    """The data that play a role, of which a log-probability is wanted.
+
+    Raises:
+        RuntimeError: if they require gradients, which would go on into the policy that collected them.
+    """
+    if value.requires_grad:
+        raise RuntimeError(
+            f"the {role} in the data requires gradients, which would go on into the policy that collected it: detach it"
+        )
+    return value
+
+
 def _set_state(device: torch.device, state: Tensor) -> None:
     if device.type == "cuda":
         torch.cuda.set_rng_state(state, device)

@@ -77,6 +77,7 @@ class LossToLint:
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
         called: the networks that an expression calls.
+        asked: the names that conditions ask for.
     """
 
     file: SchemaFile
@@ -92,6 +93,7 @@ class LossToLint:
     metrics: tuple[Statement, ...]
     writes: tuple[Statement, ...]
     called: frozenset[str]
+    asked: frozenset[str] = frozenset()
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -109,6 +111,7 @@ def lint_loss(parts: LossToLint, sink: Sink) -> None:
 def _unread(parts: LossToLint, sink: Sink) -> None:
     file, path, loss = parts.file, parts.path, parts.loss
     reads = frozenset[str]().union(*(each.reads for each in (*parts.statements, *parts.require)))
+    reads |= parts.asked
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
     reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from specgen.check.loss_model import CheckedLoss
-from specgen.check.model import Statement, snake
+from specgen.check.loss_batch import LOSS_BATCH, with_mask
+from specgen.check.loss_masks import counted, values_of_mask
+from specgen.check.loss_model import CheckedLoss, LossNetwork
+from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
-from specgen.expr import Symbol, Type, Typed
+from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.table import TABLE
+from specgen.program.conditions import condition_of
 from specgen.program.cut import live
+from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
+from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import share
-from specgen.program.walk import store, with_parts
+from specgen.program.walk import read, store, with_parts
+from specgen.values import dataclass
 
 
 def loss_component(loss: CheckedLoss) -> Component:
     """The terms of a loss, its metrics and what it writes, as one program."""
+    return Component(loss.name, {"terms": loss_terms(loss).program})
+
+
+def loss_terms(loss: CheckedLoss) -> Guarded:
+    """The program of a loss, and when each of its values is needed."""
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
@@ -24,24 +37,59 @@ def loss_component(loss: CheckedLoss) -> Component:
         Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward if not made.inner
     ]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
-    inputs.append(Input(estimator, "function"))
+    mask = Symbol(f"{path}.given.mask", "mask", Type("bool"), full("bool"))
+    inputs += [Input(mask, "data"), Input(estimator, "function")]
+    networks = [one for one in loss.networks if one.optional]
+    inputs += [Input(has_network(path, network), "param") for network in networks]
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
+    asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
+    outputs: list[Output] = []
+    needed = set() if loss.mask is None else values_of_mask(loss, loss.mask)
+    given = mask
+    if loss.mask is not None and not needed:
+        mask = _masked(body, loss.mask, given)
     for statement in loss.let:
         body.assign(statement)
-    outputs: list[Output] = []
+        needed.discard(statement.target)
+        if loss.mask is not None and mask is given and not needed:
+            mask = _masked(body, loss.mask, given)
+    if loss.mask is not None:
+        outputs.append(Output("mask", mask, "value"))
+    masks = {
+        f"{identifier(n)}_mask": (n, _masked(body, one, mask, f"{n}.mask")) for n, one in loss.masks.items()
+    }
     for statement in loss.terms:
-        symbol = body.assign(statement, Type(loss.types[statement.target].dtype)).symbol
+        kind = loss.types[statement.target]
+        symbol = body.assign(statement, Type(kind.dtype, kind.dims)).symbol
         assert symbol is not None
         outputs.append(Output(statement.name, symbol, "term"))
+    outputs += [Output(name, symbol, "value") for name, (_, symbol) in masks.items()]
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
-    statements = tuple(
-        replace(one, value=_estimated(one.value, estimator)) if isinstance(one, Assign) else one
-        for one in body.statements
-    )
+    inside = _Inside(estimator, read(mask), asked)
+    statements = tuple(map(inside.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
-    return Component(loss.name, {"terms": share(live(program))})
+    when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
+    when |= {name: loss.when[term] for name, (term, _) in masks.items() if term in loss.when}
+    conditions = {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
+    absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
+    absent += [
+        loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
+    ]
+    shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
+    return guarded(shared, conditions, absent)
+
+
+def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:
+    """Add the samples that count for a mask and for the one that is given."""
+    symbol = body.symbol(name, Type("bool"), wish=identifier(name))
+    return body.add(symbol, counted(body.typed(mask), read(given)), mask.path)
+
+
+def has_network(path: str, network: LossNetwork) -> Symbol:
+    """The truth value that says whether an optional network was given."""
+    return Symbol(f"{path}.has.{network.name}", f"has_{network.name}", Type("bool", (), "ctor"), full("bool"))
 
 
 def negated(condition: Typed) -> Typed:
@@ -73,7 +121,33 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
     return [Output(statement.name, one, role) for statement, one in zip(statements, behind, strict=True)]
 
 
-def _estimated(expr: Typed, estimator: Symbol) -> Typed:
-    """`expr` with calls of the value estimator that read it."""
-    made = with_parts(expr, lambda part: _estimated(part, estimator))
-    return replace(made, captured=(estimator,)) if made.op == "value_estimate" else made
+@dataclass(frozen=True)
+class _Inside:
+    """Gives expressions what programs hold and declarations don't name.
+
+    Attributes:
+        estimator: the value estimator.
+        mask: the mask of the samples that count.
+        networks: what says whether an optional network was given, by the path of that.
+    """
+
+    estimator: Symbol
+    mask: Typed
+    networks: Mapping[str, Typed]
+
+    def statement(self, statement: ProgramStatement) -> ProgramStatement:
+        if isinstance(statement, Region):
+            return replace(statement, body=tuple(map(self.statement, statement.body)))
+        return (
+            replace(statement, value=self.expr(statement.value))
+            if isinstance(statement, Assign)
+            else statement
+        )
+
+    def expr(self, expr: Typed) -> Typed:
+        made = with_parts(expr, self.expr)
+        if made.op == GIVEN.name and (asked := made.args[0].symbol) is not None:
+            return self.networks.get(asked.path, made)
+        if made.op in LOSS_BATCH:
+            return with_mask(made, self.mask)
+        return replace(made, captured=(self.estimator,)) if made.op == "value_estimate" else made

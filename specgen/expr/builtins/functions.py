@@ -264,6 +264,11 @@ FUNCTIONS: tuple[Builtin, ...] = (
         "The natural logarithm; NaN below 0.",
         ranges.rising(lambda x: math.log(x) if x else -math.inf, domain=(0, math.inf)),
     ),
+    _math(
+        "log1p",
+        "The natural logarithm of `1 + x`, which keeps small `x`; NaN below -1.",
+        ranges.rising(lambda x: math.log1p(x) if x > -1 else -math.inf, domain=(-1, math.inf)),
+    ),
     _math("sin", "Sine.", ranges.between(-1, 1)),
     _math("cos", "Cosine.", ranges.between(-1, 1)),
     _math("tan", "Tangent.", ranges.between(-math.inf, math.inf)),

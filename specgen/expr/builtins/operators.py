@@ -13,6 +13,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.printer import (
     ADD,
     AND,
+    ATOM,
     BIT_AND,
     BIT_OR,
     COMPARE,
@@ -133,6 +134,9 @@ def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: s
 
 
 def _show_not(node: Typed, printer: Printer) -> Printed:
+    (inner,) = node.args
+    if inner.op == "given":
+        return Printed(f"{printer.text(inner.args[0], ATOM)} is None", COMPARE)
     (operand,) = pointwise.operands(node, printer)
     if node.type.python:
         return Printed(f"not {operand.at(NOT)}", NOT)

@@ -1,0 +1,114 @@
+"""Statistics over the samples of a batch, such as the mean and deviation of advantages, without those that a mask leaves out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from tensordict.utils import expand_as_right
+from torch import Tensor
+
+
+def sample_count(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """How many samples there are.
+
+    Args:
+        x: any dtype, one value of each sample.
+        mask: bool, of the leading dimensions of ``x``: which samples count; all without it.
+        keep: dimensions of ``x``, as it is stored with a trailing 1, each of whose entries counts by itself.
+
+    Returns:
+        int64, without dimensions; of the shape of ``x`` with ``keep``.
+    """
+    dims = _dims(x, keep)
+    if mask is not None:
+        return _result(_of(x, mask).sum(dims, keepdim=True), x, keep)
+    number = math.prod(x.shape[dim] for dim in dims)
+    return torch.full(x.shape if keep else (), number, dtype=torch.int64, device=x.device)
+
+
+def sample_sum(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The sum over the samples; see `sample_mean`."""
+    return _result(_masked(x, mask, 0.0).sum(_dims(x, keep), keepdim=True), x, keep)
+
+
+def sample_mean(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The mean over the samples.
+
+    Args:
+        x: floating point, one number of each sample.
+        mask: bool, of the leading dimensions of ``x``: which samples count; all without it.
+        keep: dimensions of ``x``, as it is stored with a trailing 1, of whose entries each has its own: -2 is the last
+            one of ``x``.
+
+    Returns:
+        In the dtype of ``x``, without dimensions; of the shape of ``x`` with ``keep``. 0 of no samples.
+    """
+    dims = _dims(x, keep)
+    if mask is None:
+        return _result(x.mean(dims, keepdim=True), x, keep) if keep else x.mean()
+    number = _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
+    return _result(_masked(x, mask, 0.0).sum(dims, keepdim=True) / number, x, keep)
+
+
+def sample_var(
+    x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = (), *, correction: int = 0
+) -> Tensor:
+    """The mean squared distance from the mean; see `sample_mean`.
+
+    Args:
+        x: floating point, one number of each sample.
+        mask: which samples count.
+        keep: dimensions of whose entries each has its own.
+        correction: by how much less than their number the sum is divided; the variance of one sample is 0.
+    """
+    dims = _dims(x, keep)
+    if mask is None:
+        number = math.prod(x.shape[dim] for dim in dims)
+        made = x.var(dims, correction=min(correction, max(number - 1, 0)), keepdim=True)
+        return _result(made, x, keep)
+    number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
+    centre = _masked(x, mask, 0.0).sum(dims, keepdim=True) / _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
+    squares = _masked((x - centre).square(), mask, 0.0)
+    return _result(squares.sum(dims, keepdim=True) / number_of, x, keep)
+
+
+def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The standard deviation, as these samples estimate it (unbiased): the root of `sample_var` with a correction of 1."""
+    return sample_var(x, mask, keep, correction=1).sqrt()
+
+
+def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The largest number of the samples; see `sample_mean`."""
+    return _result(_masked(x, mask, -math.inf).amax(_dims(x, keep), keepdim=True), x, keep)
+
+
+def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
+    """The logarithm of the sum of the exponentials of the samples; see `sample_mean`."""
+    return _result(_masked(x, mask, -math.inf).logsumexp(_dims(x, keep), keepdim=True), x, keep)
+
+
+def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
+    """The dimensions that are reduced; those of the stored form of ``x`` have a 1 behind them."""
+    kept = {dim % (x.ndim + 1) for dim in keep}
+    return [dim for dim in range(x.ndim) if dim not in kept]
+
+
+def _of(x: Tensor, mask: Tensor) -> Tensor:
+    if mask.ndim > x.ndim:
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not fit samples of shape {tuple(x.shape)}: there may be one "
+            "truth value for each sample"
+        )
+    expanded: Tensor = expand_as_right(mask, x)
+    return expanded
+
+
+def _masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
+    # Selected, not multiplied: what a mask leaves out may be NaN.
+    return x if mask is None else x.masked_fill(~_of(x, mask), value)
+
+
+def _result(reduced: Tensor, x: Tensor, keep: Sequence[int]) -> Tensor:
+    return reduced.expand_as(x) if keep else reduced.reshape(())
