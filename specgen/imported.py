@@ -107,6 +107,7 @@ _RUNTIME_LOSSES = (
     "add_bounds",
     "add_coefficient",
     "add_learnable",
+    "as_policy",
     "distance_loss",
     "moved_between",
     "next_key",
@@ -114,6 +115,7 @@ _RUNTIME_LOSSES = (
     "read_between",
     "settle",
     "settled",
+    "without_gradient",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",
@@ -168,6 +170,7 @@ IMPORTABLE: dict[str, Import] = {
     },
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
+    "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{
         name: Import("specgen_runtime.row_networks", name)

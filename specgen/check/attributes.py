@@ -112,6 +112,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "from_stateful_net",
         "functional",
         "functional_network",
+        "generator",
         "get_stateful_net",
         "in_keys",
         "is_tdmodule_compatible",

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from specgen.check.loss_batch import EPS, LOSS_BATCH
+from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
@@ -117,5 +118,5 @@ LOSS_BUILTINS: dict[str, Builtin] = {
     **LOSS_BATCH,
 }
 
-LATER = frozenset({"log_prob", "rsample", "sample", "entropy"})
-"""Functions of losses that the language reserves and that are not available yet."""
+OF_LOSSES = frozenset(LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys())
+"""The names of all functions of losses: no value can be called so."""

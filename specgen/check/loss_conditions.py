@@ -9,10 +9,9 @@ from typing import Final
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_conditions as rules
-from specgen.expr import Binding, Expr, Symbol, Type, Typed, full, infer, parse, tree
+from specgen.expr import Binding, Expr, SourceText, Symbol, Type, Typed, full, infer, parse, tree
 from specgen.expr.builtins.optional import GIVEN, NONZERO
 from specgen.expr.builtins.record import Builtin
-from specgen.expr.source_text import SourceText
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import is_choice
 from specgen.program.torch_text import print_expression

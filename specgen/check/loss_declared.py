@@ -8,8 +8,11 @@ from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.loss_builtins import WORDS
 from specgen.check.loss_coefficients import Coefficients, without_auto
 from specgen.check.loss_conditions import read_condition
+from specgen.check.loss_distributions import policy_type
 from specgen.check.loss_domains import Domains
+from specgen.check.loss_estimators import estimators, missing
 from specgen.check.loss_learnables import CheckedLearnable, Learnables
+from specgen.check.loss_masks import mask_of_key
 from specgen.check.loss_model import Coefficient, LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
@@ -17,17 +20,13 @@ from specgen.check.names import Names, refused, shortened
 from specgen.check.network_types import network_type
 from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
-from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss, LossKey
+from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
 
-ESTIMATORS = ("td0", "td1", "td_lambda")
-"""What `value_estimate` can be: targets from the value of the next state."""
-_ESTIMATORS_LATER = ("gae", "vtrace")
 _SIGNALS = {
     "reward": Type("float32", (), col=True),
     "done": Type("bool", (), col=True),
@@ -74,7 +73,6 @@ class Declared:
 
     def check(self) -> None:
         """Check them all."""
-        self._refuse_unavailable()
         given = without_auto(self.loss.params)
         self.params, scope = check_params(self.file, self.path, given, OF_LOSSES, self.names, self.sink)
         self.scope = {**WORDS, **scope}
@@ -110,30 +108,17 @@ class Declared:
             self.file, self.path, self.loss.params, self.scope, self.domains, self.sink
         )
         self.params, self.coefficients = coefficients.checked(self.params)
-        self.estimators = self._estimators()
+        roles = [role.name for role in self.roles]
+        self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
+        estimator = self.loss.value_estimator
+        if isinstance(estimator, Estimator) and estimator.value in roles:
+            self.value_role = estimator.value
 
     @property
     def computed(self) -> frozenset[str]:
         """The parameters that computed defaults read."""
         made = (one.auto for one in self.coefficients.values() if one.auto is not None)
         return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
-
-    def _refuse_unavailable(self) -> None:
-        for section in ("samples", "mask"):
-            if getattr(self.loss, section):
-                self._later(f"`{section}` is", section)
-        for name, network in self.loss.networks.items():
-            if network.policy is not None:
-                self._later("networks that are policies are", "networks", name, "policy")
-
-    def _later(self, what: str, *place: str) -> None:
-        self.sink.add(
-            schema_rules.NOT_AVAILABLE.at(
-                self.file.key_span(*self.path, *place),
-                f"{what} not available yet in losses",
-                help="subclass specgen_runtime.LossModule by hand for now",
-            )
-        )
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
@@ -142,7 +127,10 @@ class Declared:
             if name in LOSS_ATTRIBUTES:
                 self.sink.add(refused(name, "every loss has it", "network", self.file.key_span(*here)))
                 continue
-            if not self.names.claim(name, "network", self.file.key_span(*here)) or network.policy is not None:
+            if not self.names.claim(name, "network", self.file.key_span(*here)):
+                continue
+            if network.policy is not None:
+                made += self._policy(name, network)
                 continue
             if len(network.out) != 1:
                 self.sink.add(
@@ -154,16 +142,7 @@ class Declared:
                 continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
-            target = self._truth_value(network.target, *here, "target")
-            apart = self._truth_value(network.apart, *here, "apart")
-            if apart is not False and network is next(iter(self.loss.networks.values())):
-                message = (
-                    f"`apart` is of what `{name}` shares with a network before it, and it is the first one"
-                )
-                help = "declare it behind the network that trains what they share"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "apart"), message, help=help)
-                )
+            target, apart = self._copies(name, network)
             if type_ is not None and network.qvalue is not None and type_.rank != 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
@@ -192,6 +171,44 @@ class Declared:
                     )
                 )
         return tuple(made)
+
+    def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
+        """When a network has target parameters, and when networks before it train what they share."""
+        here = (*self.path, "networks", name)
+        target = self._truth_value(network.target, *here, "target")
+        apart = self._truth_value(network.apart, *here, "apart")
+        if apart is not False and network is next(iter(self.loss.networks.values())):
+            message = f"`apart` is of what `{name}` shares with a network before it, and it is the first one"
+            help = "declare it behind the network that trains what they share"
+            self.sink.add(schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "apart"), message, help=help))
+        return target, apart
+
+    def _policy(self, name: str, network: Network) -> list[LossNetwork]:
+        """A network that gives a distribution over a role; none after reporting a mistake."""
+        here, role = (*self.path, "networks", name), network.policy or ""
+        if role not in self.loss.keys:
+            self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
+            return []
+        for unfit in ("out", "qvalue", "ensemble"):
+            if getattr(network, unfit):
+                message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
+                help = f"leave out `{unfit}`, or `policy`"
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, unfit), message, help=help)
+                )
+                return []
+        valued = next((one for one in self.loss.networks.items() if one[1].qvalue == role), None)
+        event, actions = None, None
+        if valued is not None and len(valued[1].out) == 1:
+            values = self._type((*self.path, "networks", valued[0], "out", next(iter(valued[1].out))))
+            actions = None if values is None or values.rank != 1 else values.sizes[0]
+        else:
+            given = self.loss.keys[role]
+            if isinstance(given, LossKey) and given.type is not None:
+                event = self._type((*self.path, "keys", role, "type"))
+        target, apart = self._copies(name, network)
+        made = policy_type(event, actions)
+        return [LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional)]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""
@@ -248,7 +265,7 @@ class Declared:
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"))
-            elif type_ is None and name in outputs:
+            elif type_ is None and name in outputs and not outputs[name].policy:
                 type_ = outputs[name].type
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.sizes
@@ -264,6 +281,8 @@ class Declared:
                     declared.role,
                     declared.optional,
                     self._condition(declared, *here),
+                    missing(self.file, here, self.loss, declared, type_, self.sink),
+                    mask_of_key(self.file, here, declared, type_, self.sink),
                 )
             )
         known = [role.name for role in made]
@@ -298,42 +317,3 @@ class Declared:
         if name in defaults:
             help = f"write the role whose key it is: `{defaults[name]}`"
         self.sink.add(rules.UNKNOWN_ROLE.at(span, f"`{name}` is no key of `{self.path[-1]}`", help=help))
-
-    def _estimators(self) -> tuple[str, ...]:
-        given = self.loss.value_estimator
-        if given is None:
-            return ()
-        here = (*self.path, "value_estimator")
-        if not isinstance(given, Estimator):
-            self._known_estimator(given, *here)
-            return tuple(dict.fromkeys((given, *ESTIMATORS)))
-        self._known_estimator(given.default, *here, "default")
-        supported = ESTIMATORS if given.supports is None else given.supports
-        for index, name in enumerate(given.supports or ()):
-            self._known_estimator(name, *here, "supports", index)
-        if given.default not in supported and given.supports is not None:
-            message = f"the default `{given.default}` is not among those that are supported"
-            help = f"write `supports: [{', '.join((given.default, *supported))}]`"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(self.file.span(*here, "supports"), message, help=help))
-        roles = [role.name for role in self.roles]
-        if given.value in roles:
-            self.value_role = given.value
-        elif given.value is not None and given.value not in self.loss.let:
-            self.sink.add(
-                expression_rules.UNDEFINED.at(
-                    self.file.span(*here, "value"),
-                    f"`{given.value}` is no value under `let`, and no key",
-                    help=suggestion(given.value, [*self.loss.let, *roles]),
-                )
-            )
-        return tuple(dict.fromkeys((given.default, *supported)))
-
-    def _known_estimator(self, name: str, *place: str | int) -> None:
-        """Report a name that is no estimator's."""
-        span = self.file.span(*place)
-        if name in _ESTIMATORS_LATER:
-            message = f"the value estimator `{name}` is not available yet in declared losses"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        elif name not in ESTIMATORS:
-            help = suggestion(name, ESTIMATORS) or f"the estimators are {', '.join(ESTIMATORS)}"
-            self.sink.add(rules.UNKNOWN_ESTIMATOR.at(span, f"unknown value estimator `{name}`", help=help))

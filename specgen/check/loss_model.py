@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
+from specgen.check.loss_forward import Forward
 from specgen.check.loss_learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
-from specgen.expr import Binding, Interval, SourceText, Symbol, Type, Typed, full
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
-from specgen.expr.tree import Expr
+from specgen.expr.types import Distribution
 from specgen.values import dataclass
-
-Variant = Literal["live", "frozen", "target"]
-Record = Literal["now", "next"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +23,8 @@ class LossNetwork:
     Attributes:
         name: the keyword, and the attribute of the loss.
         action: the role of the discrete action that it values, if it values one.
-        output: the role of what it writes.
-        type: the type of that.
+        output: the role of what it writes; of a policy the role whose distribution it gives.
+        type: the type of that; a `Distribution` of a policy.
         target: whether it has target parameters: always, never, or as a parameter says.
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
@@ -50,6 +48,11 @@ class LossNetwork:
         return Binding(CALLED, full("float32"), what="network", symbol=symbol, optional=True)
 
     @property
+    def policy(self) -> bool:
+        """Whether it gives a distribution."""
+        return isinstance(self.type, Distribution)
+
+    @property
     def value(self) -> Type:
         """What a call of it gives: numbers have no trailing 1 there."""
         return replace(self.type, col=False)
@@ -69,6 +72,8 @@ class LossRole:
         role: the name in `set_keys`, where expressions call it otherwise.
         optional: whether the data may lack it.
         when: the condition on parameters under which it is there; None for always.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
+        mask: whether the class reads from it which samples count, or which don't.
     """
 
     name: str
@@ -80,80 +85,13 @@ class LossRole:
     role: str | None = None
     optional: bool = False
     when: Typed | None = None
+    missing: float | Literal["estimate"] | None = None
+    mask: Literal["true", "not"] | None = None
 
     @property
     def accepted(self) -> str:
         """The name in `set_keys`, and in the keys of the loss."""
         return self.role or self.name
-
-
-@dataclass(frozen=True)
-class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
-
-    Attributes:
-        network, variant, record: which network it is, with which parameters, and what it reads.
-        replaced: the roles of what it reads instead, from what is computed here.
-    """
-
-    network: str
-    variant: Variant
-    record: Record
-    replaced: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """A name for its value, where the declaration gives none; where it reads what is computed, for the function."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
-        behind = "".join(f"_{role}" for role in ("of", *self.replaced)) if self.replaced else ""
-        return f"{self.network}{variant}_{self.record}{behind}"
-
-
-@dataclass(frozen=True)
-class Alias:
-    """The value of an earlier network call, by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of two network values, as a condition on the parameters says; only that one is computed.
-
-    `typed` is the condition as it was proved right.
-    """
-
-    condition: Expr
-    source: SourceText
-    then: NetworkCall | Alias | Choice
-    otherwise: NetworkCall | Alias | Choice
-    typed: Typed | None = None
-
-
-NetworkValue = NetworkCall | Alias | Choice
-
-
-@dataclass(frozen=True)
-class Forward:
-    """What networks give the terms: a value, `name: value_network(now)`, or a function of what is replaced."""
-
-    name: str
-    value: NetworkValue
-    network: str
-    type: Type
-    path: str
-
-    @property
-    def symbol(self) -> Symbol:
-        """The value."""
-        loss = ".".join(self.path.split(".")[:2])
-        type = CALLED if self.replaced else self.type
-        return Symbol(f"{loss}.forward.{self.name}", self.name, type, full(self.type.dtype))
-
-    @property
-    def replaced(self) -> tuple[str, ...]:
-        """The roles that it is a function of; none for a value."""
-        return self.value.replaced if isinstance(self.value, NetworkCall) else ()
 
 
 @dataclass(frozen=True)
@@ -213,11 +151,14 @@ class CheckedLoss:
     """A loss whose networks, keys, types and terms are known to be right.
 
     Attributes:
-        forward: what the networks compute, in order.
+        forward: what the networks and distributions give, in order.
         let, terms, metrics, writes: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
+        mask: which samples count.
+        masks: which count for a term besides, by its name.
+        samples: the dimensions of a sample behind those of the batch, by their names.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -243,6 +184,9 @@ class CheckedLoss:
     each: frozenset[str] = frozenset()
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
+    mask: Statement | None = None
+    masks: Mapping[str, Statement] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)

@@ -8,7 +8,17 @@ from specgen.settings import LONGEST_NAME
 
 def reserved_in_loss(name: str) -> dict[str, str]:
     """What nothing of the loss `name` can be called, and why."""
-    variables = ("keys", "network", "next_tensordict", "tensordict", "terms", "value_estimate")
+    variables = (
+        "given",
+        "keys",
+        "mask",
+        "network",
+        "outputs",
+        "next_tensordict",
+        "tensordict",
+        "terms",
+        "value_estimate",
+    )
     keywords = ("action_space", "functional", "reduction", "scalar_output_mode", "use_prioritized_weights")
     made = (snake(name), f"{name}Terms", f"{name}Output")
     return {

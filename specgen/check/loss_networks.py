@@ -1,33 +1,39 @@
-"""Network calls in the expressions of a loss: found, checked, and put before the terms.
+"""Networks and distributions in the expressions of a loss: their calls found, checked, and put before the terms.
 
-A call that reads the data alone is a value there. One that reads what the terms compute, `critic(now, action=u)`, is a
-function of that.
+What reads the data and other such values alone is a value there, computed by the class: `critic(now)`,
+`log_prob(actor(now), action)`. What reads what expressions compute, `critic(now, action=2 * u)`, is a function of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from typing import Literal
 
-from specgen.check.loss_builtins import which_member
-from specgen.check.loss_model import (
+from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED, is_of_distribution
+from specgen.check.loss_forward import (
     Alias,
     Choice,
+    Computed,
+    Count,
+    Data,
+    Draw,
+    DrawnLogProb,
     Forward,
-    LossNetwork,
+    ForwardValue,
     NetworkCall,
-    NetworkValue,
+    Read,
     Record,
     Variant,
 )
-from specgen.check.network_types import called_network, network_node
+from specgen.check.loss_model import LossNetwork
+from specgen.check.loss_values import ForwardValues, logical
 from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
+from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
-from specgen.expr import SourceText, Type, Typed, tree
-from specgen.expr.builtins.record import Builtin
-from specgen.expr.builtins.site import Site
+from specgen.expr import Binding, SourceText, Type, infer, tree
 from specgen.expr.tree import Expr, free_names
-from specgen.program.names import numbered
+from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
 _VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
@@ -36,68 +42,71 @@ _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 @dataclass
 class NetworkCalls:
-    """Takes the network calls out of the expressions of one loss, in order.
+    """Takes the calls of networks and of distributions out of the expressions of one loss.
 
     Attributes:
-        networks: the declared networks.
-        roles: what the networks may read instead of the data, with its type where that is known.
+        values: what the class computes, found so far.
+        scope: what expressions read, as far as it is known yet.
         flags: the parameters, on which a choice between networks may depend.
-        taken: the names that the declaration gives.
         sink: takes every mistake.
         broken: networks whose declaration is wrong; calls of them are not reported again.
-        forward: what the networks compute, found so far.
         called: the networks that are called.
         targets: those whose target copy is called.
     """
 
-    networks: Mapping[str, LossNetwork]
-    roles: Mapping[str, Type | None]
+    values: ForwardValues
+    scope: Mapping[str, Binding]
     flags: frozenset[str]
-    taken: frozenset[str]
     sink: Sink
     broken: frozenset[str] = frozenset()
-    forward: list[Forward] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
     targets: set[str] = field(default_factory=set)
-    _known: dict[NetworkCall, str] = field(default_factory=dict)
+    _draws: int = 0
     _failed: bool = False
+    _source: SourceText = field(init=False)
+    _path: str = ""
 
-    def whole(self, name: str, expr: Expr, source: SourceText, path: str) -> Forward | None:
-        """The statement ``name: expr`` if it is a network call, or a choice between such by a condition."""
-        value = self._value(expr, source, choice=False)
-        if value is None:
-            return None
-        network = self._network_of(value)
-        made = Forward(name, self._reused(value), network, self.networks[network].value, path)
-        self.forward.append(made)
-        if isinstance(value, NetworkCall):
-            self._known.setdefault(value, name)
-        return made
+    @property
+    def networks(self) -> Mapping[str, LossNetwork]:
+        """The declared networks."""
+        return self.values.networks
 
-    def replaced(self, expr: Expr, source: SourceText, path: str) -> Expr | None:
-        """``expr`` with names in the place of its network calls; None after reporting a mistake in one."""
-        self._failed = False
-        result = self._replace(expr, source, path)
+    @property
+    def roles(self) -> Mapping[str, Type | None]:
+        """What networks may read instead of data, with its type where that is known."""
+        return self.values.roles
+
+    def taken_out(self, name: str | None, expr: Expr, source: SourceText, path: str) -> Forward | Expr | None:
+        """What is left of an expression when networks and distributions are taken out of it.
+
+        Args:
+            name: the name of its value, if that may be one of the class; None elsewhere.
+            expr, source, path: the expression, its text and its declaration.
+
+        Returns:
+            The value of the class that it is; else the expression with names, and calls of functions, in the place
+            of what the class computes; None after reporting a mistake.
+        """
+        self._failed, self._source, self._path = False, source, path
+        if name is not None and self._is_call(expr) and self._plain(expr):
+            value = self._plain_value(expr, hoisted=False, inside=True)
+            if value is None or self._failed:
+                return None
+            return self.values.add(name, value, path)
+        result = self._replace(expr)
         return None if self._failed else result
 
-    def _replace(self, expr: Expr, source: SourceText, path: str) -> Expr:
+    def _replace(self, expr: Expr) -> Expr:
         match expr:
-            case tree.Call() if self._is_network(expr):
-                call = self._call(expr, source)
-                if call is None:
+            case tree.Call() if self._is_network(expr) or is_of_distribution(expr):
+                found = self._made(expr, hoisted=True)
+                if found is None:
                     return expr
-                if call not in self._known:
-                    name = self._known[call] = numbered(
-                        call.name, self.taken | {made.name for made in self.forward}
-                    )
-                    self.forward.append(
-                        Forward(name, call, call.network, self.networks[call.network].value, path)
-                    )
-                made = tree.Name(self._known[call], expr.start, expr.end)
-                if not call.replaced:
-                    return made
-                values = tuple(self._replace(keyword.value, source, path) for keyword in expr.keywords)
-                return tree.Call(made, values, (), expr.start, expr.end)
+                value, computed = found
+                name = self.values.named(value, self._path)
+                made = tree.Name(name, expr.start, expr.end)
+                self._numbers_only(made, expr)
+                return tree.Call(made, computed, (), expr.start, expr.end) if computed else made
             case tree.Call(tree.Name("given"), (tree.Name(),)):
                 return expr
             case tree.Name() if expr.path in self.broken:
@@ -105,86 +114,244 @@ class NetworkCalls:
                 return expr
             case tree.Name() if expr.path.split(".")[0] in self.networks:
                 help = f"write {expr.path}(now) or {expr.path}(next)"
-                self._error(
-                    rules.NETWORK_CALL, source, expr, f"`{expr.path}` is a network, not a value", help
-                )
+                self._error(rules.NETWORK_CALL, expr, f"`{expr.path}` is a network, not a value", help)
                 return expr
-            case tree.Literal() | tree.Name() | tree.Spread():
+            case tree.Name():
+                self._numbers_only(expr, expr)
+                return expr
+            case tree.Literal() | tree.Spread():
                 return expr
             case tree.Call():
                 return replace(
                     expr,
-                    args=tuple(self._replace(arg, source, path) for arg in expr.args),
+                    args=tuple(self._replace(arg) for arg in expr.args),
                     keywords=tuple(
-                        replace(keyword, value=self._replace(keyword.value, source, path))
-                        for keyword in expr.keywords
+                        replace(keyword, value=self._replace(keyword.value)) for keyword in expr.keywords
                     ),
                 )
             case tree.Index():
-                value = self._replace(expr.value, source, path)
                 return replace(
-                    expr, value=value, items=tuple(self._item(item, source, path) for item in expr.items)
+                    expr,
+                    value=self._replace(expr.value),
+                    items=tuple(self._item(item) for item in expr.items),
                 )
             case tree.Unary():
-                return replace(expr, operand=self._replace(expr.operand, source, path))
+                return replace(expr, operand=self._replace(expr.operand))
             case tree.Binary():
-                left, right = self._replace(expr.left, source, path), self._replace(expr.right, source, path)
+                left, right = self._replace(expr.left), self._replace(expr.right)
                 return replace(expr, left=left, right=right)
             case tree.Compare() | tree.Logic():
-                return replace(
-                    expr, operands=tuple(self._replace(part, source, path) for part in expr.operands)
-                )
+                return replace(expr, operands=tuple(self._replace(part) for part in expr.operands))
             case tree.Tuple():
-                return replace(expr, items=tuple(self._replace(part, source, path) for part in expr.items))
+                return replace(expr, items=tuple(self._replace(part) for part in expr.items))
 
     def _item(
-        self, item: Expr | tree.Slice | tree.Axis | tree.Rest, source: SourceText, path: str
+        self, item: Expr | tree.Slice | tree.Axis | tree.Rest
     ) -> Expr | tree.Slice | tree.Axis | tree.Rest:
         # The ends of a slice are known at build: no network can stand there.
-        return (
-            item
-            if isinstance(item, tree.Slice | tree.Axis | tree.Rest)
-            else self._replace(item, source, path)
-        )
+        return item if isinstance(item, tree.Slice | tree.Axis | tree.Rest) else self._replace(item)
 
-    def _value(self, expr: Expr, source: SourceText, *, choice: bool) -> NetworkValue | None:
-        """What a network call, or a choice between network calls, is; None if the expression is something else."""
-        if isinstance(expr, tree.Call) and self._is_network(expr):
-            return None if expr.keywords else self._call(expr, source)
-        if isinstance(expr, tree.Name) and choice:
-            return Alias(expr.path) if any(made.name == expr.path for made in self.forward) else None
-        if isinstance(expr, tree.Call) and _is_where(expr) and free_names(expr.args[0]) <= self.flags:
-            then = self._value(expr.args[1], source, choice=True)
-            otherwise = self._value(expr.args[2], source, choice=True)
-            if then is not None and otherwise is not None:
-                return Choice(expr.args[0], source, then, otherwise)
-        return None
+    def _numbers_only(self, name: tree.Name, at: Expr) -> None:
+        """Report a distribution, or a value without a type, where an expression computes with it."""
+        made = self.values.made(name.path)
+        if made is None:
+            return
+        written = self._source.text[at.start : at.end]
+        if made.inner:
+            help = f"write one of {', '.join(DISTRIBUTION_FUNCTIONS)} of it"
+            self._error(rules.DISTRIBUTION, at, f"`{written}` is a distribution, not a value", help)
+        elif made.type.dtype == UNTYPED.dtype and not made.replaced:
+            role = self.networks[made.network].output
+            help = f'say what its numbers are: `{role}: {{key: {role}, type: "float32[a]"}}`'
+            message = f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
+            self._error(rules.DISTRIBUTION, at, message, help)
 
-    def _reused(self, value: NetworkValue) -> NetworkValue:
-        """The value with calls that were made before replaced by their names."""
-        if isinstance(value, Choice):
-            return replace(value, then=self._reused(value.then), otherwise=self._reused(value.otherwise))
-        if isinstance(value, NetworkCall) and value in self._known:
-            return Alias(self._known[value])
-        return value
+    def _is_call(self, expr: Expr) -> bool:
+        """Whether the class computes an expression, or one of its choices: it is no bare name."""
+        if not isinstance(expr, tree.Call):
+            return False
+        if self._is_choice(expr):
+            return any(
+                self._is_call(part)
+                or (isinstance(part, tree.Name) and self.values.made(part.path) is not None)
+                for part in expr.args[1:]
+            )
+        return self._is_network(expr) or is_of_distribution(expr)
 
-    def _network_of(self, value: NetworkValue) -> str:
-        match value:
-            case NetworkCall():
-                return value.network
-            case Alias():
-                return next(made.network for made in self.forward if made.name == value.name)
-            case Choice():
-                return self._network_of(value.then)
+    def _plain(self, expr: Expr) -> bool:
+        """Whether an expression is of networks, distributions, data and such values alone."""
+        if isinstance(expr, tree.Name):
+            made = self.values.made(expr.path)
+            return (made is not None and not made.replaced) or expr.path in self.roles
+        if not isinstance(expr, tree.Call):
+            return False
+        if self._is_choice(expr):
+            # a discrete action is an index in expressions, however the data hold it
+            names = {part.path for part in expr.args[1:] if isinstance(part, tree.Name)}
+            return not names & {network.action for network in self.networks.values()} and all(
+                map(self._plain, expr.args[1:])
+            )
+        keywords = (keyword.value for keyword in expr.keywords)
+        if self._is_network(expr):
+            return all(map(self._plain, keywords))
+        return is_of_distribution(expr) and all(map(self._plain, expr.args))
+
+    def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
+        """What a plain expression is; None after reporting a mistake.
+
+        Args:
+            expr: the expression.
+            hoisted: whether its value gets a name of its own.
+            inside: whether what its value is computed from gets names all the same.
+        """
+        if isinstance(expr, tree.Name):
+            return (
+                Data(expr.path)
+                if self.values.made(expr.path) is None
+                else Alias(self.values.first_name(expr.path))
+            )
+        assert isinstance(expr, tree.Call)
+        if self._is_choice(expr):
+            return self._choice(expr)
+        found = self._made(expr, hoisted=hoisted or inside)
+        if found is None:
+            return None
+        value, _ = found
+        known = self.values.known(value)
+        if known is not None:
+            return Alias(known)
+        return Alias(self.values.named(value, self._path)) if hoisted else value
+
+    def _choice(self, expr: tree.Call) -> Choice | None:
+        condition = infer(expr.args[0], self.scope, self._source, self.sink)
+        if condition is None:
+            self._failed = True
+            return None
+        if condition.type.dtype != "bool":
+            message = f"the condition is a truth value, not {condition.type}"
+            self._error(expression_rules.WRONG_DTYPE, expr.args[0], message, None)
+            return None
+        then = self._plain_value(expr.args[1], hoisted=False)
+        otherwise = None if then is None else self._plain_value(expr.args[2], hoisted=False)
+        if then is None or otherwise is None:
+            return None
+        one, other = self.values.type_of(then), self.values.type_of(otherwise)
+        if (one.dtype, one.dims, one.axes) != (other.dtype, other.dims, other.axes):
+            self._error(expression_rules.SHAPE_MISMATCH, expr, f"this is {one} or {other}", None)
+            return None
+        return Choice(expr.args[0], self._source, then, otherwise, condition)
+
+    def _made(self, expr: tree.Call, *, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        """The value of a call, and the expressions that it is a function of; None after reporting a mistake."""
+        return self._call(expr, hoisted) if self._is_network(expr) else self._of_distribution(expr, hoisted)
+
+    def _is_choice(self, call: tree.Call) -> bool:
+        """Whether a call is a choice that the parameters alone decide."""
+        where = call.function.path == "where" and len(call.args) == 3 and not call.keywords
+        return where and free_names(call.args[0]) <= self.flags
 
     def _is_network(self, call: tree.Call) -> bool:
         """Whether a call is meant for a network: by its name, or because it reads a record."""
         name = call.function.path.split(".")[0]
         if name in self.networks or name in self.broken:
             return True
+        if is_of_distribution(call):
+            return False
         return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
 
-    def _call(self, expr: tree.Call, source: SourceText) -> NetworkCall | None:
+    def _arguments(
+        self, given: Iterator[tuple[str, Expr]], *, hoisted: bool
+    ) -> tuple[tuple[tuple[str, ForwardValue], ...], tuple[Expr, ...]] | None:
+        """What is given by name, and the expressions among it; None after reporting a mistake."""
+        values: list[tuple[str, ForwardValue]] = []
+        computed: list[Expr] = []
+        for name, expr in given:
+            if self._plain(expr):
+                value = self._plain_value(expr, hoisted=hoisted)
+                if value is None or not self._fits(name, self.values.type_of(value), expr):
+                    return None
+            else:
+                value, computed = Computed(name), [*computed, self._replace(expr)]
+            values.append((name, value))
+        return tuple(values), tuple(computed)
+
+    def _fits(self, role: str, type: Type, expr: Expr) -> bool:
+        """Whether a value of the class may stand for a role."""
+        wanted = logical(self.roles.get(role))
+        if UNTYPED.dtype in (type.dtype, wanted.dtype):
+            return True
+        if (type.dtype, len(type.dims)) == (wanted.dtype, len(wanted.dims)) and "ensemble" not in type.axes:
+            return True
+        written = self._source.text[expr.start : expr.end]
+        message, help = f"`{role}` is {wanted}, `{written}` is {type}", None
+        if "ensemble" in type.axes:
+            message = f"`{role}` is one value per sample, `{written}` is {type}"
+            help = "say what of `ensemble` is meant: sum, mean or min with axis=ensemble"
+        self._error(rules.NETWORK_CALL, expr, message, help)
+        return False
+
+    def _of_distribution(
+        self, expr: tree.Call, hoisted: bool
+    ) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        name = expr.function.path
+        signature = DISTRIBUTION_FUNCTIONS[name]
+        keywords = {keyword.name: keyword.value for keyword in expr.keywords}
+        if len(expr.args) != 1 + len(signature.takes) or keywords.keys() - (
+            {"n"} if signature.counts else set()
+        ):
+            self._error(rules.DISTRIBUTION, expr, f"`{name}` is called as {signature.written}", None)
+            return None
+        distributions = expr.args[: 2 if signature.takes == ("distribution",) else 1]
+        found = [self._distribution(arg, hoisted) for arg in distributions]
+        known = [one for one in found if one is not None]
+        count = self._count(keywords.get("n"))
+        if len(known) < len(found) or count is False:
+            return None
+        distribution = known[0]
+        if name in DRAWS:
+            self._draws += 1
+            return Draw(DRAWS[name], distribution, self._draws, count), ()
+        if signature.takes != ("value",):
+            return Read(name, distribution, tuple(known[1:]), count), ()
+        role = self.networks[self.values.network_of(distribution)].output
+        arguments = self._arguments(iter([(role, expr.args[1])]), hoisted=hoisted)
+        if arguments is None:
+            return None
+        ((_, value),), computed = arguments
+        if isinstance(value, Alias):
+            made = self.values.made(value.name)
+            if made is not None and isinstance(made.value, Draw) and made.value.distribution == distribution:
+                return DrawnLogProb(value.name), ()
+        return Read(name, distribution, (value,)), computed
+
+    def _distribution(self, expr: Expr, hoisted: bool) -> ForwardValue | None:
+        """What an expression is that stands for a distribution; None after reporting that it is none."""
+        value = self._plain_value(expr, hoisted=hoisted) if self._plain(expr) else None
+        if value is not None and isinstance(self.values.type_of(value), Distribution):
+            return value
+        if not self._failed:
+            message = f"`{self._source.text[expr.start : expr.end]}` is no distribution"
+            help = "call a network that is declared with `policy`, or write the name of what that gave"
+            self._error(rules.DISTRIBUTION, expr, message, help)
+        return None
+
+    def _count(self, expr: Expr | None) -> Count | Literal[False] | None:
+        """A number of draws; False after reporting that it is none."""
+        if expr is None:
+            return None
+        typed = infer(expr, self.scope, self._source, self.sink)
+        if typed is None:
+            self._failed = True
+            return False
+        if typed.type.dtype == "int64" and typed.type.python and typed.interval.low >= 1:
+            return Count(expr, self._source, typed)
+        written = self._source.text[expr.start : expr.end]
+        message = f"`n` is how many are drawn, a whole number of at least 1; `{written}` is {typed.type}, or may be less"
+        help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
+        self._error(rules.DISTRIBUTION, expr, message, help)
+        return False
+
+    def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         name, _, variant = expr.function.path.partition(".")
         network = self.networks.get(name)
         if name in self.broken:
@@ -194,65 +361,40 @@ class NetworkCalls:
             known = (
                 suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
             )
-            self._error(rules.UNKNOWN_NETWORK, source, expr.function, f"unknown network `{name}`", known)
+            self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
             return None
         if variant not in _VARIANTS:
             near = did_you_mean(variant, ("target", "frozen"))
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
-            self._error(rules.NETWORK_CALL, source, expr.function, message, f"write {meant}")
+            self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
             return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
         if record not in _RECORDS:
             message = f"`{name}` is called with `now` or `next`"
-            self._error(rules.NETWORK_CALL, source, expr, message, f"write {expr.function.path}(now)")
+            self._error(rules.NETWORK_CALL, expr, message, f"write {expr.function.path}(now)")
             return None
         for keyword in expr.keywords:
             if keyword.name not in self.roles:
                 message = f"`{keyword.name}` is no role that `{name}` could read"
                 known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
                 at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
-                self._error(rules.NETWORK_CALL, source, at, message, known)
+                self._error(rules.NETWORK_CALL, at, message, known)
                 return None
         if variant == "target":
             if network.target is False:
                 message = f"`{name}` has no target parameters"
-                self._error(
-                    rules.NO_TARGET, source, expr.function, message, f"add `target: true` to `{name}`"
-                )
+                self._error(rules.NO_TARGET, expr.function, message, f"add `target: true` to `{name}`")
                 return None
             self.targets.add(name)
         self.called.add(name)
-        replaced = tuple(keyword.name for keyword in expr.keywords)
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced)
+        given = ((keyword.name, keyword.value) for keyword in expr.keywords)
+        arguments = self._arguments(given, hoisted=hoisted)
+        if arguments is None:
+            return None
+        replaced, computed = arguments
+        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced), computed
 
-    def _error(self, rule: Rule, source: SourceText, at: Expr, message: str, help: str) -> None:
+    def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True
-        self.sink.add(rule.at(source.span_of(at.start, at.end), message, help=help))
-
-
-def network_function(made: Forward, roles: Mapping[str, Type | None]) -> Builtin:
-    """How expressions call a network that reads what they compute: one argument for each role."""
-    return called_network(made.name, made.replaced, "", lambda site: _infer(site, made, roles))
-
-
-def _infer(site: Site, made: Forward, roles: Mapping[str, Type | None]) -> Typed | None:
-    for value, name in zip(site.values, made.replaced, strict=True):
-        kind, wanted = value.type, roles[name]
-        if kind.level != "batch":
-            message = f"`{name}` is one value per sample, `{site.written(value)}` is the same for all"
-            site.fail(rules.NETWORK_CALL, message, at=value)
-            return None
-        if kind.axes:
-            message = f"`{name}` is one value per sample, `{site.written(value)}` is {kind}"
-            site.fail(rules.NETWORK_CALL, message, at=value, help=which_member(value))
-            return None
-        if wanted is not None and (kind.dtype, len(kind.dims)) != (wanted.dtype, len(wanted.dims)):
-            message = f"`{made.network}` reads {wanted} as `{name}`, `{site.written(value)}` is {kind}"
-            site.fail(rules.NETWORK_CALL, message, at=value)
-            return None
-    return network_node(site, made.symbol, made.type)
-
-
-def _is_where(expr: tree.Call) -> bool:
-    return expr.function.path == "where" and len(expr.args) == 3 and not expr.keywords
+        self.sink.add(rule.at(self._source.span_of(at.start, at.end), message, help=help))

@@ -7,13 +7,14 @@ from dataclasses import field
 
 from specgen.check.loss_builtins import which_member
 from specgen.check.loss_conditions import Presence, read_condition
+from specgen.check.loss_masks import is_mask
 from specgen.check.loss_model import CheckedLoss, Requirement
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Typed
 from specgen.expr.dtypes import is_float
-from specgen.program.conditions import Condition, condition_of
+from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, Metric, Term
 from specgen.source import Scalar
@@ -49,6 +50,12 @@ class Outputs:
         """The terms of which a sample may have several numbers."""
         return frozenset(n for n, one in self.loss.terms.items() if isinstance(one, Term) and one.elementwise)
 
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The terms that say which samples count for them."""
+        found = self.loss.terms.items()
+        return tuple(name for name, one in found if isinstance(one, Term) and one.mask is not None)
+
     def form(self, section: str, name: str) -> bool:
         """Whether an entry says what it is and when it is there; reported where it does not."""
         given = getattr(self.loss, section).get(name)
@@ -70,6 +77,8 @@ class Outputs:
         if section == "let" or (section == "metrics" and name not in self.each):
             return True
         per_sample = typed.type.level == "batch"
+        if section == "mask":
+            return is_mask(typed, source, self.sink)
         if section == "metrics":
             if per_sample:
                 return True
@@ -110,6 +119,11 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
             presence.there[made.symbol] = presence.given(scope[made.network])
     for statement in loss.let:
         presence.value(statement.symbol, statement.typed)
+    if loss.mask is not None:
+        presence.output("mask", loss.mask.typed, loss.mask.source, ALWAYS)
+    for name, mask in loss.masks.items():
+        under = condition_of(loss.when[name]) if name in loss.when else ALWAYS
+        presence.output(name, mask.typed, mask.source, under)
     for section in (loss.terms, loss.metrics, loss.writes):
         presence.statements(section, loss.when)
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.loss_batch import batch_functions
-from specgen.check.loss_builtins import LATER, LOSS_BUILTINS
+from specgen.check.loss_builtins import LOSS_BUILTINS, OF_LOSSES
 from specgen.check.loss_coefficients import fixed_params
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
+from specgen.check.loss_forward import Forward
+from specgen.check.loss_functions import network_function
+from specgen.check.loss_masks import report_late_masks, sample_dimensions
 from specgen.check.loss_model import (
     CheckedLoss,
-    Choice,
-    Forward,
     LossNetwork,
-    NetworkValue,
     Requirement,
 )
 from specgen.check.loss_names import reserved_in_loss
-from specgen.check.loss_networks import NetworkCalls, network_function
+from specgen.check.loss_networks import NetworkCalls
 from specgen.check.loss_outputs import Outputs, report_missing
 from specgen.check.loss_sizes import refuse_unknown_sizes
+from specgen.check.loss_values import ForwardValues
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
@@ -99,14 +100,15 @@ class _Checker:
         self.functions |= batch_functions(self._sample())
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
-        self.readable |= {one.output: one.type for one in networks if self.readable.get(one.output) is None}
+        written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
+        self.readable |= {one.output: one.type for one in written}
+        taken = (self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics)
         self.calls = NetworkCalls(
-            {network.name: network for network in networks},
-            self.readable,
-            frozenset(param.name for param in params),
-            frozenset().union(
-                self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics
+            ForwardValues(
+                {network.name: network for network in networks}, self.readable, frozenset().union(*taken)
             ),
+            self.scope,
+            frozenset(param.name for param in params),
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
@@ -118,7 +120,14 @@ class _Checker:
         self.broken |= self.loss.learnable.keys() - {one.name for one in self.declared.learnables}
         if len(networks) < len(self.loss.networks) or not self._actions_known():
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
-        let, terms, metrics, writes = map(self._section, ("let", "terms", "metrics", "writes"))
+        let = self._section("let")
+        mask = self._masking("mask") if self.loss.mask is not None else None
+        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        masks = {
+            name: made
+            for name in self.outputs.masked
+            if (made := self._masking("terms", name, "mask")) is not None
+        }
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -136,14 +145,14 @@ class _Checker:
                 self.declared.roles,
                 self.declared.learnables,
                 self.declared.computed,
-                tuple(self.calls.forward),
+                tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
                 terms,
                 metrics,
                 writes,
                 frozenset(self.calls.called),
-                self._asked(),
+                self._asked([mask, *masks.values()]),
             )
             lint_loss(parts, self.sink)
             warn_whole_numbers(self.file, self.path, self.loss.params, self.assigned, self.sink)
@@ -155,7 +164,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.forward),
+            forward=tuple(self.calls.values.found),
             let=let,
             terms=terms,
             metrics=metrics,
@@ -163,6 +172,9 @@ class _Checker:
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
+            mask=mask,
+            masks=masks,
+            samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,
@@ -174,12 +186,15 @@ class _Checker:
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
+            report_late_masks(checked, self.sink)
         return checked
 
-    def _asked(self) -> frozenset[str]:
-        """The names that conditions of terms, metrics and keys ask for."""
+    def _asked(self, masks: Iterable[Statement | None]) -> frozenset[str]:
+        """The names that conditions of terms, metrics and keys, and masks ask for."""
         found = [*self.outputs.when.values(), *(r.when for r in self.declared.roles if r.when is not None)]
-        return frozenset(s.name for typed in found for s in typed.symbols_read)
+        reads = frozenset(s.name for typed in found for s in typed.symbols_read)
+        reads |= {name for mask in masks if mask is not None for name in mask.reads}
+        return reads | {role.name for role in self.declared.roles if role.mask is not None}
 
     def _sample(self) -> Binding | None:
         """One number of each sample, by which samples are counted."""
@@ -191,7 +206,7 @@ class _Checker:
         """What is declared, by its path below the loss."""
         names = [param.name for param in self.declared.params] + [role.name for role in self.declared.roles]
         found = [binding.symbol for name in names if (binding := self.scope.get(name)) is not None]
-        found += [made.symbol for made in self.calls.forward]
+        found += [made.symbol for made in self.calls.values.found]
         lead = ".".join((*self.path, ""))
         return {symbol.path.removeprefix(lead): symbol for symbol in found if symbol is not None}
 
@@ -233,6 +248,10 @@ class _Checker:
                 made.append(statement)
         return tuple(made)
 
+    def _masking(self, *place: str) -> Statement | None:
+        """A truth value of each sample: whether it counts."""
+        return self._assignment("mask", ".".join(place), self.file.scalar(*self.path, *place), place)
+
     def _target(self, section: str, key: Scalar, value: Scalar) -> bool:
         """Whether something may be called so here."""
         name = key.text
@@ -250,42 +269,36 @@ class _Checker:
         if section == "metrics" and value.text.strip() == name:
             return True  # a value that is logged under its own name
         # a metric is only a key of the output: `entropy: -log_p` hides no function
-        if section != "metrics" and (name in LOSS_BUILTINS or name in LATER):
+        if section != "metrics" and name in OF_LOSSES:
             self.sink.add(refused(name, "it is a function of losses", _KINDS[section], key.span))
             return False
         return self.names.claim(name, _KINDS[section], key.span)
 
-    def _assignment(self, section: str, name: str, source: Scalar) -> Statement | None:
+    def _assignment(
+        self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
+    ) -> Statement | None:
         parsed = parse(source, self.sink)
         expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
         # What reads a value that is wrong already is not reported again.
-        if (
-            expr is None
-            or free_names(expr) & self.broken
-            or self._uses_later(expr, source)
-            or self._reads_untyped(expr, source)
-        ):
+        if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)
             return None
-        path = ".".join((*self.path, section, name))
-        if section == "let" and (forward := self.calls.whole(name, expr, source, path)) is not None:
-            value = self._proved(forward.value, source)
-            if value is None:
-                self.broken.add(name)
-            else:
-                self.calls.forward[-1] = replace(forward, value=value)
-                self._bind(forward)
-            return None
-        known = len(self.calls.forward)
-        rewritten = self.calls.replaced(expr, source, path)
-        for made in self.calls.forward[known:]:
+        path = ".".join((*self.path, *(place or (section, name))))
+        known = len(self.calls.values.found)
+        rewritten = self.calls.taken_out(name if section == "let" else None, expr, source, path)
+        for made in self.calls.values.found[known:]:
             self._bind(made)
-        typed = None if rewritten is None else self._typed(rewritten, source)
-        if rewritten is None or typed is None or not self.outputs.fits(section, name, typed, source):
+        if isinstance(rewritten, Forward):
+            return None
+        if rewritten is None or self._reads_untyped(rewritten, source):
+            self.broken.add(name)
+            return None
+        typed = self._typed(rewritten, source)
+        if typed is None or not self.outputs.fits(section, name, typed, source):
             self.broken.add(name)
             return None
         self.types[name] = typed.type
-        statement = self._statement(section, name, rewritten, source, typed)
+        statement = self._statement(section, name, rewritten, source, typed, place)
         self.assigned.append((statement, "" if section == "let" else typed.type.dtype))
         if section == "let":
             self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
@@ -300,15 +313,8 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws nothing itself: draw in a network, or write the numbers into the data"
+        undrawn = "a loss draws from its policies: rsample(dist)"
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
-
-    def _uses_later(self, expr: Expr, source: Scalar) -> bool:
-        found = [call.function for call in calls_in(expr) if call.function.path in LATER]
-        for function in found:
-            span = source.span_of(function.start, function.end)
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, f"`{function.path}` is not available yet"))
-        return bool(found)
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:
         untyped = {role.name for role in self.declared.roles if role.type is None}
@@ -327,25 +333,6 @@ class _Checker:
         roles = {role.name for role in self.declared.roles}
         return all(network.action is None or network.action in roles for network in self.declared.networks)
 
-    def _proved(self, value: NetworkValue, source: Scalar) -> NetworkValue | None:
-        """The value with its conditions typed; None after reporting one that is no truth value."""
-        if not isinstance(value, Choice):
-            return value
-        condition = infer(value.condition, self.scope, source, self.sink)
-        if condition is None:
-            return None
-        if condition.type.dtype != "bool":
-            span = source.span_of(condition.start, condition.end)
-            self.sink.add(
-                expression_rules.WRONG_DTYPE.at(span, f"the condition is a truth value, not {condition.type}")
-            )
-            return None
-        then = self._proved(value.then, source)
-        otherwise = None if then is None else self._proved(value.otherwise, source)
-        if then is None or otherwise is None:
-            return None
-        return replace(value, then=then, otherwise=otherwise, typed=condition)
-
     def _bind(self, made: Forward) -> None:
         if made.replaced:
             self.functions[made.name] = network_function(made, self.readable)
@@ -354,9 +341,17 @@ class _Checker:
         self.types[name] = type
         self.scope[name] = Binding(type, values, what="value", symbol=made.symbol)
 
-    def _statement(self, section: str, name: str, expr: Expr, source: Scalar, typed: Typed) -> Statement:
+    def _statement(
+        self,
+        section: str,
+        name: str,
+        expr: Expr,
+        source: Scalar,
+        typed: Typed,
+        place: tuple[str, ...] = (),
+    ) -> Statement:
         called = frozenset(call.function.path for call in calls_in(expr))
-        path = (*self.path, section, name)
+        path = (*self.path, *(place or (section, name)))
         type = typed.type
         if section == "terms":
             type = Type(type.dtype)
@@ -373,14 +368,15 @@ class _Checker:
             self.file.key_span(*path),
         )
         where = ".".join(path)
-        reads = free_names(expr) | {made.name for made in self.calls.forward if made.name in called}
+        reads = free_names(expr) | {made.name for made in self.calls.values.found if made.name in called}
         return Statement(name, expr, source, reads, called, False, where, typed, symbol)
 
     def _values_read(self) -> None:
         """A value that nothing reads is a slip: most often another one is read in its place."""
-        sections = [name for name in ("let", "terms", "metrics", "writes") if getattr(self.loss, name)]
-        nodes = {name: self.file.node(*self.path, name) for name in sections}
-        let, reads = nodes.get("let"), all_reads(nodes.values())
+        sections = ("let", "terms", "metrics", "writes", "mask")
+        nodes = {name: self.file.node(*self.path, name) for name in sections if getattr(self.loss, name)}
+        masks = [self.file.node(*self.path, "terms", name, "mask") for name in self.outputs.masked]
+        let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])
         given = self.loss.value_estimator
         if isinstance(let, MappingNode) and reads is not None:
             if isinstance(given, Estimator) and given.value is not None:
@@ -388,8 +384,10 @@ class _Checker:
             report_unread(let, self.loss.let, reads, reads, self.sink)
 
     def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
+        given = self.loss.value_estimator
+        read = self.calls.targets | ({given.network} if isinstance(given, Estimator) else set())
         for network in networks:
-            if network.target is not False and network.name not in self.calls.targets:
+            if network.target is not False and network.name not in read:
                 self.sink.add(
                     rules.UNUSED_TARGET.at(
                         self.file.key_span(*self.path, "networks", network.name, "target"),

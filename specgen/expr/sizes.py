@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LARGEST: Final = 2**40
 """No dimension is larger: more numbers than one value can have on any machine."""
 
-AXES: Final = ("ensemble",)
+AXES: Final = ("ensemble", "draw")
 """The axes that have names, in the order in which they stand in front of the batch."""
 
 _Term = tuple[tuple[str, ...], int]

@@ -196,7 +196,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield from ("settle", "settled") if one.settled else ("add_coefficient",)
     if plan.estimators:
         yield "ValueEstimators"
+    if plan.masks:
+        yield "combined_mask"
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
+    yield from ("as_policy" for network in plan.networks if network.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)

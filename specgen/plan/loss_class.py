@@ -5,39 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from specgen.check.loss_model import (
-    Alias,
-    CheckedLoss,
-    Choice,
-    LossNetwork,
-    LossRole,
-    NetworkCall,
-    NetworkValue,
-)
-from specgen.check.model import Statement, identifier
-from specgen.check.network_types import CALLED
-from specgen.check.programs.loss import has_network, negated
+from specgen.check.loss_model import CheckedLoss, LossNetwork, LossRole
+from specgen.check.model import Statement
+from specgen.check.programs.loss import negated
 from specgen.code import Code, using
-from specgen.expr import Symbol, Typed
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.loss_coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.loss_forward import ForwardPrinter, python, records, reparameterized, roles_read
 from specgen.plan.loss_learnables import learnable_plan, learnable_value
 from specgen.plan.loss_model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.loss_parts import LossParts
-from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
+from specgen.plan.loss_reads import condition_code, is_given, read_role, where_needed
+from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.plan.refusals import refusals
-from specgen.program.conditions import ALWAYS, Condition, condition_of
-from specgen.program.torch_text import print_expression
+from specgen.program.conditions import ALWAYS, condition_of
 
-_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda"}
+_ESTIMATORS = {
+    "td0": "TD0",
+    "td1": "TD1",
+    "td_lambda": "TDLambda",
+    "gae": "GAE",
+    "multi_agent_gae": "MAGAE",
+    "vtrace": "VTrace",
+}
 
 
 def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
-    read = (role for role in loss.roles if role.after or role in parts.roles)
+    forward, inside = ForwardPrinter(loss, parts), roles_read(loss)
+    read = [
+        role
+        for role in loss.roles
+        if role.after or role in parts.roles or role.name in inside or role.mask is not None
+    ]
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
@@ -59,6 +62,8 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
                 n.action is not None,
                 _apart(loss, n),
                 n.members,
+                n.policy,
+                reparameterized(loss, n),
                 n.optional,
             )
             for n in loss.networks
@@ -69,27 +74,30 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
-        in_keys=tuple(_in_key(loss, parts, role) for role in read),
-        reads_next=after or any("next" in _records(made.value) for made in loss.forward),
-        values=tuple(
-            Line(
-                _assigned(made.name, _where(loss, parts.needed(made.symbol), _value(loss, made.value))),
-                made.path,
-            )
-            for made in loss.forward
-            if not made.replaced
-        ),
-        call=_call(loss, parts),
+        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
+        estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
+        reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        values=tuple(forward.lines()),
+        call=_call(loss, parts, forward),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
-            *(
-                ReturnPlan(s.name, f"self._reduce_loss(terms.{s.name}, tensordict)", s.target in loss.when)
-                for s in loss.terms
-            ),
+            *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
             *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
         ),
+        masks=tuple(
+            (
+                *_mask_of_key(role),
+                ("~" if role.mask == "not" else "")
+                + role.name
+                + (".squeeze(-1)" if role.type is not None and role.type.col else ""),
+                role.optional,
+            )
+            for role in loss.roles
+            if role.mask is not None
+        ),
         left_out=tuple(
-            (s.name, _condition(loss, condition_of(loss.when[s.target])))
+            (s.name, condition_code(loss, condition_of(loss.when[s.target])))
             for s in (*loss.terms, *loss.metrics)
             if s.target in loss.when
         ),
@@ -140,7 +148,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     yield ""
     yield "Args:"
     for network in loss.networks:
-        yield from hanging(f"{network.name}: {network.doc or f'writes `{network.output}`.'}")
+        yield from hanging(f"{network.name}: {network.doc or _gives(network)}")
     for domain in loss.domains:
         for word in domain.keywords:
             yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
@@ -172,10 +180,17 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    yield from hanging("TypeError: if a network is not a module.")
+    if any(network.policy for network in loss.networks):
+        yield from hanging("TypeError: if a network is not a module, or a policy gives no distribution.")
+    else:
+        yield from hanging("TypeError: if a network is not a module.")
     yield from hanging(
         "ValueError: if a keyword has a value that it does not take, or they contradict each other."
     )
+
+
+def _gives(network: LossNetwork) -> str:
+    return f"{'gives the distribution of' if network.policy else 'writes'} `{network.output}`."
 
 
 def _what(loss: CheckedLoss) -> str:
@@ -203,30 +218,32 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 refusal = replace(refusal, condition=condition)
             yield refusal
     for requirement in loss.require:
-        broken = _python(negated(requirement.condition.typed))
+        broken = python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
-def _call(loss: CheckedLoss, parts: LossParts) -> CallPlan:
-    args: list[Text] = [
-        _where(loss, parts.needed(made.symbol), _value(loss, made.value)) if made.replaced else made.name
-        for made in parts.values
-    ]
+def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallPlan:
+    args: list[Text] = [forward.argument(made) for made in parts.values]
     args += [
-        _where(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, role))
+        where_needed(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, role))
         for role in parts.roles
     ]
     if parts.masked:
         args.append("self._mask(tensordict)")
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
-    args += [f"has_{network.name}={_has(network)}" for network in parts.networks]
+    args += [f"has_{network.name}={is_given(network)}" for network in parts.networks]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
     for one in parts.learnables:
-        value = _where(loss, parts.needed(one.symbol), learnable_value(one))
+        value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
         args.append(using(f"{one.name}={value}", *value.uses))
     return CallPlan(parts.function, tuple(args))
+
+
+def _may_lack(role: LossRole) -> bool:
+    """Whether the data may lack what a role reads."""
+    return role.optional or role.missing is not None
 
 
 def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
@@ -235,96 +252,21 @@ def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
         using(f"next_key(keys.{role.accepted})", "next_key") if role.after else Code(f"keys.{role.accepted}")
     )
     symbol = loss.symbols.get(f"keys.{role.name}")
-    needed = ALWAYS if symbol is None or role not in parts.roles else parts.needed(symbol)
-    if role.optional:
-        return Code("")
+    needed = ALWAYS if symbol is None or symbol not in parts.needs else parts.needed(symbol)
     if needed == ALWAYS:
         return text
-    chosen = _condition(loss, needed)
+    chosen = condition_code(loss, needed)
     return using(f"*([{text}] if {chosen} else [])", *text.uses, *chosen.uses)
 
 
-def _condition(loss: CheckedLoss, condition: Condition) -> Code:
-    """A condition on the parameters and networks of the loss, as its methods read it."""
-    given = {has_network(f"losses.{loss.name}", n): _has(n) for n in loss.networks if n.optional}
-    given |= {
-        Symbol(f"losses.{loss.name}.networks.{n.name}", "", CALLED): f"self.{n.name}" for n in loss.networks
-    }
-    return print_expression(condition.typed, lambda symbol: given.get(symbol, f"self.{symbol.name}"))
-
-
-def _has(network: LossNetwork) -> str:
-    return f"self.{network.name} is not None"
-
-
-def _where(loss: CheckedLoss, condition: Condition, value: Code) -> Code:
-    """A value where something needs it, and None elsewhere."""
-    if condition == ALWAYS:
-        return value
-    chosen = _condition(loss, condition)
-    text = f"({value})" if " if " in value.text else value.text
-    return using(f"{text} if {chosen} else None", *value.uses, *chosen.uses)
-
-
-def _assigned(name: str, value: Code) -> Code:
-    return using(f"{name} = {value}", *value.uses)
-
-
-def _value(loss: CheckedLoss, value: NetworkValue) -> Code:
-    match value:
-        case NetworkCall():
-            network = next(one for one in loss.networks if one.name == value.network)
-            record = "tensordict" if value.record == "now" else "next_tensordict"
-            owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
-            called = f"{owner}.{value.variant}({record}, keys.{network.output}"
-            behind = ", randomness=self.vmap_randomness)" if network.members else ")"
-            behind += ".squeeze(-1)" if network.type.col else ""
-            return _function(loss, value, called, behind) if value.replaced else Code(called + behind)
-        case Alias():
-            return Code(identifier(value.name))
-        case Choice():
-            assert value.typed is not None
-            chosen = _python(value.typed, "self.")
-            then, otherwise = _value(loss, value.then), _value(loss, value.otherwise)
-            return using(f"{then} if {chosen} else {otherwise}", *then.uses, *chosen.uses, *otherwise.uses)
-
-
-def _function(loss: CheckedLoss, call: NetworkCall, called: str, behind: str) -> Code:
-    """A network as a function of what it reads instead of the data, which stands in its call between two texts.
-
-    Numbers have a trailing 1 in the data, and none in expressions.
-    """
-    numbers = {role.name for role in loss.roles if role.type is not None and role.type.col}
-    numbers |= {one.output for one in loss.networks if one.type.col}
-    replaced = ", ".join(
-        f"keys.{name}: {identifier(name)}{'.unsqueeze(-1)' if name in numbers else ''}"
-        for name in call.replaced
-    )
-    arguments = ", ".join(map(identifier, call.replaced))
-    return Code(f"lambda {arguments}: {called}, {{{replaced}}}{behind}")
-
-
-def _records(value: NetworkValue) -> set[str]:
-    match value:
-        case NetworkCall():
-            return {value.record}
-        case Alias():
-            return set()
-        case Choice():
-            return _records(value.then) | _records(value.otherwise)
-
-
 def _read(loss: CheckedLoss, role: LossRole) -> Code:
-    record = "next_tensordict" if role.after else "tensordict"
-    if role.optional:
-        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
-    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    text = read_role(loss, role)
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
-        return Code(text)
+        return text
     values = next(made.name for made in loss.forward if made.network == network.name)
     one = f"{values}[0]" if network.members else values
-    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
+    return using(f"action_index({text}, {one}, self.action_space)", "action_index", *text.uses)
 
 
 def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
@@ -339,18 +281,28 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     return text if network.apart is True else f"{text} if {network.apart} else None"
 
 
+def _reduced(loss: CheckedLoss, statement: Statement) -> str:
+    """A term, reduced over the samples that count for it."""
+    mask = ", terms.mask" if loss.mask is not None else ""
+    mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
+    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask})"
+
+
+def _mask_of_key(role: LossRole) -> tuple[str, Code]:
+    """The variable of a mask that the data hold, and what reads it."""
+    record = "self._next(tensordict)" if role.after else "tensordict"
+    read = "_read_if_there" if role.optional else "_read"
+    return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
+
+
 def _metric(loss: CheckedLoss, statement: Statement) -> Code:
     if statement.target in loss.each:
         return Code(f"terms.{statement.name}")
     if loss.types[statement.target].level == "batch":
-        return Code(f"self._mean(terms.{statement.name}, tensordict)")
+        mask = ", terms.mask" if loss.mask is not None else ""
+        return Code(f"self._mean(terms.{statement.name}, tensordict{mask})")
     return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 
 def _actions(loss: CheckedLoss) -> bool:
     return any(network.action is not None for network in loss.networks)
-
-
-def _python(condition: Typed, owner: str = "") -> Code:
-    """A condition on parameters as a Python expression; they are names, or attributes of `owner`."""
-    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

@@ -32,6 +32,8 @@ class NetworkPlan:
         qvalue: whether it gives a value for each action.
         apart: the parameters that other networks train, an expression; empty where there are none.
         members: the parameter that says how many members it has; None of a single network.
+        policy: whether it gives a distribution.
+        reparameterized: whether draws from that need gradients.
         optional: whether it may be left out.
     """
 
@@ -41,6 +43,8 @@ class NetworkPlan:
     qvalue: bool
     apart: str
     members: str | None
+    policy: bool = False
+    reparameterized: bool = False
     optional: bool = False
 
     @property
@@ -113,11 +117,14 @@ class LossPlan:
         coefficients: the parameters that are buffers.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
+        further_keys: those that it reads where they are there.
+        estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
         returns: terms and metrics.
+        masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
@@ -143,11 +150,14 @@ class LossPlan:
     coefficients: tuple[CoefficientPlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
+    further_keys: tuple[Text, ...]
+    estimated: tuple[Text, ...]
     reads_next: bool
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
     returns: tuple[ReturnPlan, ...]
+    masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool

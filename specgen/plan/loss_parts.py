@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from specgen.check.loss_forward import Forward
 from specgen.check.loss_learnables import CheckedLearnable
-from specgen.check.loss_model import Forward, LossNetwork, LossRole
+from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.model import Parameter
 from specgen.expr import Symbol
 from specgen.program.conditions import NEVER, Condition

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specgen.check.loss_conditions import condition_text
 from specgen.check.loss_model import CheckedLoss
-from specgen.check.model import Checked, Parameter, Statement
+from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.programs.loss import has_network, loss_terms
 from specgen.code import Code, named, using
 from specgen.expr import Type
@@ -53,7 +53,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
-        masked=any(one.symbol.path == f"{path}.mask" for one in terms.inputs),
+        masked=any(one.symbol.path == f"{path}.given.mask" for one in terms.inputs),
         estimates=any(one.kind == "function" for one in terms.inputs),
     )
 
@@ -63,6 +63,13 @@ def _terms_record(loss: CheckedLoss) -> RecordPlan:
         Field(statement.name, _there(loss, statement, named("Tensor")), doc=_term_doc(loss, statement))
         for statement in loss.terms
     ]
+    if loss.mask is not None:
+        fields.append(Field("mask", named("Tensor"), doc="bool [*batch], which samples count"))
+    for term in loss.masks:
+        kind = using("Tensor | None", "Tensor") if term in loss.when else named("Tensor")
+        fields.append(
+            Field(f"{identifier(term)}_mask", kind, doc="bool [*batch], which samples count for it")
+        )
     for statement in loss.metrics:
         type = loss.types[statement.target]
         what = _tensor(replace(type, col=False)) if statement.target in loss.each else "to be logged"

@@ -63,6 +63,8 @@ class LossKey(Declaration):
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
         when: the condition on parameters under which it is there; it is read only then.
+        mask: whether it says which samples count: `true`, or `not` if it marks those that don't.
+        missing: what stands for it where the data lack it: a number, or `estimate`, what the value estimator gives.
         doc: one line for the generated docstring.
     """
 
@@ -72,6 +74,8 @@ class LossKey(Declaration):
     role: str | None = None
     optional: bool = False
     when: Expression | None = None
+    missing: Expression | None = None
+    mask: Expression | None = None
     doc: str = ""
 
 
@@ -101,15 +105,17 @@ class Estimator(Declaration):
     """The value estimator that the loss uses unless told otherwise.
 
     Attributes:
-        default: its name: `td0`, `td1` or `td_lambda`.
-        supports: the names of those that users may choose; all of them without it.
-        value: the value of the next state that it bootstraps from, a name under `let`; or the role whose key it takes
-            for the value that it reads and writes.
+        default: its name: `td0`, `td1`, `td_lambda`, and with a `network` `gae`, `multi_agent_gae` or `vtrace`.
+        supports: the names of those that users may choose; without it, or with `all`, all that there are.
+        value: the value of the next state that it bootstraps from, a name under `let`; or the role whose
+            key it takes for the value that it reads and writes.
+        network: the network whose values estimators of advantages read.
     """
 
     default: str
-    supports: list[str] | None = None
+    supports: Annotated[list[str] | str | None, Field(union_mode="left_to_right")] = None
     value: str | None = None
+    network: str | None = None
 
 
 class Term(Declaration):
@@ -119,10 +125,12 @@ class Term(Declaration):
         value: what is minimised, one number of each sample.
         when: the condition on parameters under which there is such a term; without it nothing of it is computed.
         elementwise: whether a sample may have several numbers: `mean` and `sum` go over them, too.
+        mask: which samples count for this term.
     """
 
     value: Expression
     when: Expression | None = None
+    mask: Expression | None = None
     elementwise: bool = False
 
 
@@ -206,7 +214,7 @@ class Loss(DeclaredClass):
         learnable: scalars that are trained with the networks.
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
-        mask: the role of the mask of valid samples.
+        mask: which samples count, in every term, metric and statistic over the batch.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
@@ -222,7 +230,7 @@ class Loss(DeclaredClass):
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
-    mask: str | None = None
+    mask: Expression | None = None
     let: dict[str, Expression] = Field(default_factory=dict)
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)

@@ -29,6 +29,7 @@ from tests.support import generate, imported
 
 ROOT = Path(__file__).parents[1]
 OPTIONS = (ROOT / "cases/good/loss_with_options/loss.yaml").read_text(encoding="utf-8")
+MASKS = (ROOT / "cases/good/loss_with_masks/schema.yaml").read_text(encoding="utf-8")
 VECTOR = """\
 specgen: 1
 losses:
@@ -49,7 +50,7 @@ PACKAGE = "losses_with_options"
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    files = generate({"options.yaml": OPTIONS, "vector.yaml": VECTOR}, PACKAGE)
+    files = generate({"options.yaml": OPTIONS, "vector.yaml": VECTOR, "masks.yaml": MASKS}, PACKAGE)
     folder = tmp_path_factory.mktemp("made")
     with imported(files, PACKAGE, folder):
         yield folder
@@ -247,6 +248,58 @@ def test_terms_of_several_numbers(vector: ModuleType) -> None:
     data["valid"] = torch.tensor([True, False, True, True, False])
     loss.loss_mask_key = "valid"
     torch.testing.assert_close(loss(data)["loss"], squares[data["valid"]].mean())
+
+
+@pytest.fixture
+def masks(generated: Path) -> ModuleType:
+    return importlib.import_module(f"{PACKAGE}.masks")
+
+
+@pytest.mark.parametrize("of_the_team", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_masks_of_the_declaration(
+    masks: ModuleType, reduction: str, weighted: bool, of_the_team: bool
+) -> None:
+    """A mask of the loss, one of a term, one in the data and that of the collector leave out what any of them does."""
+    generator = torch.Generator().manual_seed(2)
+    torch.manual_seed(0)
+    net = TensorDictModule(nn.Linear(4, 1), in_keys=["observation"], out_keys=["prediction"])
+    data = TensorDict(
+        {
+            "observation": torch.randn(6, 3, 4, generator=generator),
+            "agents": {"reward": torch.randn(6, *(() if of_the_team else (3,)), 1, generator=generator)},
+            "log_ratio": torch.randn(6, 3, generator=generator)
+            .mul(2)
+            .index_fill(0, torch.tensor([2]), torch.inf),
+            "pad_mask": torch.arange(6) == 4,
+            "collector": {"mask": torch.arange(6) != 5},
+        },
+        [6],
+    )
+    if weighted:
+        data["priority_weight"] = torch.rand(6, generator=generator)
+    loss = masks.MaskedLoss(net, reduction=reduction)
+    outputs = loss(data)
+    target = data["agents", "reward"].squeeze(-1).reshape(6, -1).expand(6, 3)
+    error = (net(data.clone())["prediction"].squeeze(-1) - target).square()
+    counts = data["log_ratio"].isfinite() & (data["log_ratio"].abs() < 2)
+    counts = counts & (~data["pad_mask"] & data["collector", "mask"])[:, None]
+    assert 3 < counts.sum() < 12
+    weights = (data["priority_weight"][:, None] if weighted else torch.ones(6, 1)).expand(6, 3)
+    spread = target[counts].std() if not of_the_team else data["agents", "reward"].expand(6, 3)[counts].std()
+    outliers = counts & (error > error[counts].mean())
+    for term, values, mask in (("loss_model", error / spread, counts), ("loss_outliers", error, outliers)):
+        if reduction == "none":
+            expected = torch.where(mask, values * weights, 0.0)
+        else:
+            expected = (values * weights)[mask].sum()
+            expected = expected / weights[mask].sum() if reduction == "mean" else expected
+        torch.testing.assert_close(outputs[term], expected)
+    torch.testing.assert_close(outputs["error"], error[counts].mean())
+    torch.testing.assert_close(outputs["largest"], error[counts].max())
+    without = masks.MaskedLoss(net)(data.exclude("pad_mask", "collector"))
+    assert without["error"] != outputs["error"]
 
 
 STATISTICS = {

@@ -2,10 +2,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03de196dc574aaecbe9f1f9a2e27b88e368900d95792b2188010ef0d4e4a73ba
+# specgen: sha256=0de371547e63126c8664e4c01f5fdc39ebc5bccb8ea0812a511e972dbd65f3f6
 """The generated losses."""
 
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .iql import IQLLoss, IQLLossOutput, IQLLossTerms
+from .sac import SACLoss, SACLossOutput, SACLossTerms
 
-__all__ = ["DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms"]
+__all__ = [
+    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
+    "IQLLossOutput", "IQLLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
+]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e491b37d12c8a42c96f6e18aa59edbcc3433b244865033631e01532d62030096
+# specgen: sha256=2261bfbbcec89bbed0461d2f1f3c4e7e5ce77b3f8478ab759c7e0dad2651dd5c
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -44,27 +44,22 @@ class DDPGLossTerms(NamedTuple):
 
 
 def ddpg_loss(
-    q: Tensor, value_network_target_next_of_action: Callable[[Tensor], Tensor],
-    actor_network_target_next: Tensor, value_network_frozen_now_of_action: Callable[[Tensor], Tensor],
-    actor_network_now: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
-    loss_function: Literal["l2", "l1", "smooth_l1"],
+    q: Tensor, next_value: Tensor, value_network_frozen_now_of_action: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
 ) -> DDPGLossTerms:
     """The terms of `DDPGLoss`, one value per sample.
 
     Args:
         q: float32 [*batch], from `value_network`.
-        value_network_target_next_of_action: `action` to float32 [*batch], from `value_network`.
-        actor_network_target_next: float32 [*batch, a], from `actor_network`.
-        value_network_frozen_now_of_action: `action` to float32 [*batch], from `value_network`.
-        actor_network_now: float32 [*batch, a], from `actor_network`.
+        next_value: float32 [*batch], from `value_network`.
+        value_network_frozen_now_of_action: float32 [*batch], from `value_network`.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
     """
     # losses.DDPGLoss.let
-    next_value = value_network_target_next_of_action(actor_network_target_next)
     goal = value_estimate(next_value).detach()
     # losses.DDPGLoss.terms
-    loss_actor = -value_network_frozen_now_of_action(actor_network_now)
+    loss_actor = -value_network_frozen_now_of_action
     loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
     with torch.no_grad():
@@ -190,19 +185,16 @@ class DDPGLoss(LossModule):
         # losses.DDPGLoss.let
         q = value_network.live(tensordict, keys.state_action_value).squeeze(-1)
         actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        next_value = value_network.target(
+            next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
+        ).squeeze(-1)
         # losses.DDPGLoss.terms
         actor_network_now = actor_network.live(tensordict, keys.action)
+        value_network_frozen_now_of_action = value_network.frozen(
+            tensordict, keys.state_action_value, {keys.action: actor_network_now}
+        ).squeeze(-1)
         terms = ddpg_loss(
-            q,
-            lambda action: value_network.target(
-                next_tensordict, keys.state_action_value, {keys.action: action}
-            ).squeeze(-1),
-            actor_network_target_next,
-            lambda action: value_network.frozen(
-                tensordict, keys.state_action_value, {keys.action: action}
-            ).squeeze(-1),
-            actor_network_now,
-            self._value_estimate(tensordict),
+            q, next_value, value_network_frozen_now_of_action, self._value_estimate(tensordict),
             loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)

@@ -10,6 +10,7 @@ from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.optional import not_none
+from specgen_runtime.objectives.policies import PolicyDistribution, as_policy, without_gradient
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -32,6 +33,7 @@ __all__ = [
     "LossFunction",
     "LossModule",
     "MultiAgentGAE",
+    "PolicyDistribution",
     "Reduction",
     "ScalarOutputMode",
     "SoftUpdate",
@@ -48,6 +50,7 @@ __all__ = [
     "add_coefficient",
     "add_learnable",
     "add_random_module",
+    "as_policy",
     "distance_loss",
     "hold_out_net",
     "moved_between",
@@ -58,4 +61,5 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "without_gradient",
 ]

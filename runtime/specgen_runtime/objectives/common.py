@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModuleBase
 from torch import Tensor
 
+from specgen_runtime.objectives.estimates import read_or, with_estimates
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import checked_updates, listed, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
@@ -54,6 +55,7 @@ class LossModule(FunctionalModule):
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
             True requires it, False ignores it.
+        generator: what the loss draws its random numbers from; None for torch's default generator.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
@@ -70,6 +72,7 @@ class LossModule(FunctionalModule):
     value_role: ClassVar[str] = "value"
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
+    generator: torch.Generator | None
 
     if not TYPE_CHECKING:
 
@@ -90,6 +93,7 @@ class LossModule(FunctionalModule):
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
         self.use_prioritized_weights = "auto"
+        self.generator = None
         self.value_type = self.default_value_estimator
         self._estimates_own_values = False
         self.register_module("_value_estimator", None)
@@ -257,7 +261,12 @@ class LossModule(FunctionalModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(inputs, self.in_keys, owner=type(self).__name__, features=self._features())
+                data = packed(
+                    inputs,
+                    [*self.in_keys, *self._further_keys()],
+                    owner=type(self).__name__,
+                    features=self._features(),
+                )
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):
@@ -332,20 +341,20 @@ class LossModule(FunctionalModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says."""
+    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
+        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
         owner = type(self).__name__
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
             self._reduction,
-            mask=self._mask(tensordict),
+            mask=self._mask(tensordict) if mask is None else mask,
             weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
         )
 
-    def _mean(self, metric: Tensor, tensordict: TensorDictBase) -> Tensor:
+    def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
         """The mean of one value per sample, or the fraction that is true, of the samples that count."""
-        mask = self._mask(tensordict)
+        mask = self._mask(tensordict) if mask is None else mask
         values = metric if metric.is_floating_point() else metric.float()
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
@@ -365,6 +374,36 @@ class LossModule(FunctionalModule):
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+
+    def _of_samples(self, value: Tensor, tensordict: TensorDictBase, behind: int) -> Tensor:
+        """A value with as many dimensions behind those of the batch: one of all agents, say, meets those of each."""
+        lacking = tensordict.batch_dims + behind - value.ndim
+        return value[(slice(None),) * tensordict.batch_dims + (None,) * lacking] if lacking > 0 else value
+
+    def _read_or(
+        self,
+        tensordict: TensorDictBase,
+        key: NestedKey,
+        value: float,
+        features: Sequence[int],
+        dtype: torch.dtype,
+    ) -> Tensor:
+        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
+        return read_or(tensordict, key, value, features, dtype)
+
+    def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
+        """The data with ``keys``, by the value estimator where they are missing."""
+        target = self._target_of(self.value_estimator.tensor_keys.value)
+        return with_estimates(tensordict, keys, self.value_estimator, target)
+
+    def _target_of(self, key: NestedKey) -> TensorDictBase | None:
+        """The target parameters, where there are such, of the one network that writes ``key``."""
+        names = [name for name, network in self._networks.items() if key in network.out_keys]
+        return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
+
+    def _further_keys(self) -> list[NestedKey]:
+        """What the loss reads if it is there, besides its ``in_keys``."""
+        return []
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
+from specgen_runtime.objectives.policies import PolicyDistribution
 from specgen_runtime.typing import NestedKey
 
 Replaced: TypeAlias = Mapping[NestedKey, Tensor]
@@ -103,6 +104,7 @@ class FunctionalNetwork:
         key: NestedKey,
         replaced: Replaced | None = None,
         *,
+        draws: bool = False,
         randomness: str = "error",
     ) -> Tensor:
         """Entry ``key`` of what the network writes for ``record``, with gradients to its parameters.
@@ -111,13 +113,14 @@ class FunctionalNetwork:
             record: holds the network's ``in_keys`` at its root; it is not written to.
             key: one of the network's ``out_keys``.
             replaced: what it reads instead of entries of the record, by their keys; gradients go through.
+            draws: whether what is replaced has a dimension of draws in front of the batch, and so has the result.
             randomness: for ensembles, what `torch.vmap` is told.
 
         Raises:
             KeyError: if ``record`` lacks an input, the network does not read what is replaced, or does not write
                 ``key``.
         """
-        return self._call("live", self._live, record, key, replaced, randomness)
+        return self._call("live", self._live, record, key, replaced, draws, randomness)
 
     def frozen(
         self,
@@ -125,12 +128,12 @@ class FunctionalNetwork:
         key: NestedKey,
         replaced: Replaced | None = None,
         *,
+        draws: bool = False,
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the same values of the parameters but no gradients to them."""
-        if not self._functional:
-            bind(self._frozen, TensorDict.from_module(self._live).data)
-        return self._call("frozen", self._frozen, record, key, replaced, randomness)
+        self._follow()
+        return self._call("frozen", self._frozen, record, key, replaced, draws, randomness)
 
     def target(
         self,
@@ -138,12 +141,45 @@ class FunctionalNetwork:
         key: NestedKey,
         replaced: Replaced | None = None,
         *,
+        draws: bool = False,
         randomness: str = "error",
     ) -> Tensor:
         """As `live`, with the target parameters; without any, the same as `frozen`."""
         if self._target is None and not self.expanded:
-            return self.frozen(record, key, replaced)
-        return self._call("target", self._target or self._frozen, record, key, replaced, randomness)
+            return self.frozen(record, key, replaced, draws=draws)
+        return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
+
+    def dist(
+        self,
+        copy: Literal["live", "frozen", "target"],
+        record: TensorDictBase,
+        replaced: Replaced | None = None,
+        *,
+        draws: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> PolicyDistribution:
+        """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
+
+        Args:
+            copy: which parameters: see the methods of these names.
+            record: holds the network's ``in_keys`` at its root; it is not written to.
+            replaced: what it reads instead of entries of the record, by their keys.
+            draws: whether what is replaced has a dimension of draws in front of the batch.
+            generator: what draws from the distribution take their random numbers from.
+
+        Raises:
+            KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
+        """
+        self._follow()
+        module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        inputs = self._inputs(record, replaced, draws)
+        distribution = cast("Any", module).get_dist(inputs)
+        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+
+    def _follow(self) -> None:
+        """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
+        if not self._functional:
+            bind(self._frozen, TensorDict.from_module(self._live).data)
 
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
@@ -168,9 +204,25 @@ class FunctionalNetwork:
         record: TensorDictBase,
         key: NestedKey,
         replaced: Replaced | None,
+        draws: bool,
         randomness: str,
     ) -> Tensor:
+        inputs = self._inputs(record, replaced, draws)
+        outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
+        value = outputs.get(key, None)
+        if not isinstance(value, Tensor):
+            raise KeyError(
+                f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
+            )
+        return value
+
+    def _inputs(self, record: TensorDictBase, replaced: Replaced | None, draws: bool) -> TensorDictBase:
+        """What the network reads: entries of the record, once for each draw, and what is replaced."""
         inputs = record.select(*self.in_keys, strict=False)
+        if draws and replaced:
+            n = max(value.shape[0] for value in replaced.values())
+            inputs = inputs.expand(n, *inputs.batch_size)
+            replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
         for name, value in (replaced or {}).items():
             if unravel_key(name) not in self.in_keys:
                 raise KeyError(
@@ -184,13 +236,7 @@ class FunctionalNetwork:
                 f"network {self.name} reads {', '.join(map(repr, missing))}, which is not in the tensordict; "
                 f"it holds {listed(record)}"
             )
-        outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
-        value = outputs.get(key, None)
-        if not isinstance(value, Tensor):
-            raise KeyError(
-                f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
-            )
-        return value
+        return inputs
 
     def _vmapped(self, params: TensorDictBase, inputs: TensorDictBase, randomness: str) -> TensorDictBase:
         def member(parameters: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:

@@ -45,6 +45,26 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     return mask
 
 
+def combined_mask(own: Tensor, mask: Tensor | None) -> Tensor:
+    """Which samples count for both of two masks.
+
+    Args:
+        own: bool.
+        mask: bool, with a trailing 1 or without, of leading dimensions of ``own`` or the other way round; None: all.
+
+    Returns:
+        In the shape of the larger one.
+    """
+    if mask is None:
+        return own
+    while mask.ndim > own.ndim and mask.shape[-1] == 1:
+        mask = mask.squeeze(-1)
+    ranks = max(own.ndim, mask.ndim)
+    return own.reshape(own.shape + (1,) * (ranks - own.ndim)) & mask.reshape(
+        mask.shape + (1,) * (ranks - mask.ndim)
+    )
+
+
 def weights_of(
     tensordict: TensorDictBase, key: NestedKey | None, use: Literal["auto"] | bool, *, owner: str
 ) -> Tensor | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from specgen.check.loss_model import Choice, Forward, NetworkCall, NetworkValue
+from specgen.check.loss_forward import (
+    Alias,
+    Choice,
+    Draw,
+    DrawnLogProb,
+    Forward,
+    ForwardValue,
+    NetworkCall,
+    Read,
+)
 from specgen.check.model import Statement
 from specgen.expr import Expr
 from specgen.expr.tree import Binary, Call, Compare, Index, Literal, Logic, Name, children
@@ -43,8 +52,12 @@ class Gradients:
     def __init__(self, let: Iterable[Statement], forward: Iterable[Forward]) -> None:
         self._let = {statement.target: statement.expr for statement in let}
         self._forward: dict[str, tuple[NetworkCall, ...]] = {}
+        self._trained: dict[str, tuple[NetworkCall, ...]] = {}
+        self._values: dict[str, ForwardValue] = {}
         for made in forward:
-            self._forward[made.name] = tuple(self._calls_of(made.value))
+            self._values[made.name] = made.value
+            self._forward[made.name] = tuple(self._calls_of(made.value, trained=False))
+            self._trained[made.name] = tuple(self._calls_of(made.value, trained=True))
 
     def calls(self, names: Collection[str] | None = None) -> tuple[NetworkCall, ...]:
         """The network calls that `names` stand for; all without an argument."""
@@ -53,7 +66,7 @@ class Gradients:
 
     def of(self, expr: Expr, record: str | None = None) -> frozenset[NetworkCall]:
         """The calls with trained parameters that a gradient of `expr` reaches, perhaps of one record only."""
-        found = frozenset(call for name in self._names(expr) for call in self._forward.get(name, ()))
+        found = frozenset(call for name in self._names(expr) for call in self._trained.get(name, ()))
         return frozenset(call for call in found if call.variant == "live" and record in (None, call.record))
 
     def reaches(self, expr: Expr, names: Collection[str]) -> list[str]:
@@ -69,15 +82,30 @@ class Gradients:
         inside = any(below is part for below in self._followed(own))
         return inside and target in self._names(expr)
 
-    def _calls_of(self, value: NetworkValue) -> Iterator[NetworkCall]:
+    def _calls_of(self, value: ForwardValue, *, trained: bool) -> Iterator[NetworkCall]:
+        """The network calls behind a value of the class; those that its gradient reaches."""
+        known = self._trained if trained else self._forward
         match value:
             case NetworkCall():
                 yield value
+                parts: tuple[ForwardValue, ...] = tuple(part for _, part in value.replaced)
+            case Alias(name) | DrawnLogProb(name):
+                yield from known.get(name, ())
+                made = self._values.get(name)
+                # the log-probability of a draw without gradients has one all the same
+                parts = (
+                    (made.distribution,) if isinstance(value, DrawnLogProb) and isinstance(made, Draw) else ()
+                )
+            case Draw():
+                parts = () if trained and value.kind == "sample" else (value.distribution,)
+            case Read():
+                parts = (value.distribution, *value.given)
             case Choice():
-                yield from self._calls_of(value.then)
-                yield from self._calls_of(value.otherwise)
+                parts = (value.then, value.otherwise)
             case _:
-                yield from self._forward.get(value.name, ())
+                parts = ()
+        for part in parts:
+            yield from self._calls_of(part, trained=trained)
 
     def _names(self, expr: Expr) -> frozenset[str]:
         """The names through which a gradient of `expr` goes, those behind values included."""

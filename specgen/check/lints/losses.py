@@ -7,8 +7,17 @@ from collections.abc import Collection
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
 from specgen.check.lints.gradients import Gradients
+from specgen.check.loss_forward import (
+    Choice,
+    Data,
+    Forward,
+    ForwardValue,
+    NetworkCall,
+    counts_of,
+    parts_of,
+)
 from specgen.check.loss_learnables import CheckedLearnable
-from specgen.check.loss_model import Choice, Forward, LossNetwork, LossRole, NetworkValue
+from specgen.check.loss_model import LossNetwork, LossRole
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import loss_lints as rules
@@ -120,7 +129,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
         if one.name not in reads:
             warn_unread(file.key_span(*path, "learnable", one.name), "learnable", one.name, sink)
     acted = {network.action for network in parts.networks}
-    acted |= {role for made in parts.forward for role in made.replaced}
+    acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}
     for role in parts.roles:
         given = loss.keys.get(role.name)
@@ -130,12 +139,17 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
             warn_unread(file.key_span(*path, "keys", role.name), "key", role.name, sink)
 
 
-def _conditions(value: NetworkValue) -> frozenset[str]:
-    """The parameters that choose between network values."""
-    if not isinstance(value, Choice):
-        return frozenset()
-    own = free_names(value.condition)
-    return own | _conditions(value.then) | _conditions(value.otherwise)
+def _conditions(value: ForwardValue) -> frozenset[str]:
+    """The parameters that a value of the class depends on: conditions, and numbers of draws."""
+    found = [free_names(part.condition) for part in parts_of(value) if isinstance(part, Choice)]
+    return frozenset[str]().union(*found, *(free_names(count.expr) for count in counts_of(value)))
+
+
+def _roles(value: ForwardValue) -> set[str]:
+    """The roles that a value of the class reads, or stands for."""
+    parts = list(parts_of(value))
+    read = {part.role for part in parts if isinstance(part, Data)}
+    return read | {role for part in parts if isinstance(part, NetworkCall) for role, _ in part.replaced}
 
 
 def _misspelt_keys(parts: LossToLint, sink: Sink) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.loss_batch import LOSS_BATCH, with_mask
+from specgen.check.loss_masks import counted, values_of_mask
 from specgen.check.loss_model import CheckedLoss, LossNetwork
-from specgen.check.model import Statement, snake
+from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
@@ -32,9 +33,11 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
-    inputs = [Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward]
+    inputs = [
+        Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward if not made.inner
+    ]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
-    mask = Symbol(f"{path}.mask", "mask", Type("bool"), full("bool"))
+    mask = Symbol(f"{path}.given.mask", "mask", Type("bool"), full("bool"))
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
@@ -42,20 +45,34 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
     asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
+    outputs: list[Output] = []
+    needed = set() if loss.mask is None else values_of_mask(loss, loss.mask)
+    given = mask
+    if loss.mask is not None and not needed:
+        mask = _masked(body, loss.mask, given)
     for statement in loss.let:
         body.assign(statement)
-    outputs: list[Output] = []
+        needed.discard(statement.target)
+        if loss.mask is not None and mask is given and not needed:
+            mask = _masked(body, loss.mask, given)
+    if loss.mask is not None:
+        outputs.append(Output("mask", mask, "value"))
+    masks = {
+        f"{identifier(n)}_mask": (n, _masked(body, one, mask, f"{n}.mask")) for n, one in loss.masks.items()
+    }
     for statement in loss.terms:
         kind = loss.types[statement.target]
         symbol = body.assign(statement, Type(kind.dtype, kind.dims)).symbol
         assert symbol is not None
         outputs.append(Output(statement.name, symbol, "term"))
+    outputs += [Output(name, symbol, "value") for name, (_, symbol) in masks.items()]
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
     inside = _Inside(estimator, read(mask), asked)
     statements = tuple(map(inside.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
     when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
+    when |= {name: loss.when[term] for name, (term, _) in masks.items() if term in loss.when}
     conditions = {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
     absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
     absent += [
@@ -63,6 +80,12 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     ]
     shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
     return guarded(shared, conditions, absent)
+
+
+def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:
+    """Add the samples that count for a mask and for the one that is given."""
+    symbol = body.symbol(name, Type("bool"), wish=identifier(name))
+    return body.add(symbol, counted(body.typed(mask), read(given)), mask.path)
 
 
 def has_network(path: str, network: LossNetwork) -> Symbol:

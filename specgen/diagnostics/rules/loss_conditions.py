@@ -71,3 +71,70 @@ Give them what differs between samples, without features of its own: `batch_mean
 """,
     without="RuntimeError or a statistic over features as well as samples.",
 )
+
+WRONG_MISSING = Rule(
+    "SG464",
+    "nothing can stand for a missing key",
+    """\
+`missing` says what stands for a key that the data lack: a number, or `estimate`, for what the value estimator of the
+loss computes: `advantage` and `value_target`.
+
+```yaml
+keys:
+  returns: {key: returns, type: "float32[1]", missing: estimate}
+```
+
+Write:
+
+```yaml
+keys:
+  value_target: {key: value_target, type: "float32[1]", missing: estimate}
+value_estimator: {default: gae, network: critic_network}
+```
+""",
+    without="KeyError at the first batch that lacks the entry.",
+)
+
+ESTIMATOR_NETWORK = Rule(
+    "SG465",
+    "value estimator without values",
+    """\
+`gae`, `multi_agent_gae` and `vtrace` read the value of each state and of the next one. `network` names the network of
+the loss that gives them, one number of each state.
+
+```yaml
+value_estimator: gae
+```
+
+Write:
+
+```yaml
+value_estimator: {default: gae, network: critic_network}
+```
+""",
+    without="KeyError for `state_value` at the first batch, or advantages of values that an old network wrote.",
+)
+
+WRONG_MASK = Rule(
+    "SG466",
+    "wrong mask of samples",
+    """\
+A mask is one truth value of each sample: whether it counts. Statistics over the batch leave out what it leaves out, so
+that it is known before them.
+
+```yaml
+let:
+  ratio: exp(log_p - sample_log_prob)
+mask: ratio
+```
+
+Write:
+
+```yaml
+let:
+  ratio: exp(log_p - sample_log_prob)
+mask: isfinite(ratio)
+```
+""",
+    without="A mask of numbers multiplies: padding that is NaN makes the loss NaN, and a mask of another shape masks by features.",
+)

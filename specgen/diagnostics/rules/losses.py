@@ -200,3 +200,32 @@ writes:
 """,
     without="The entry is written under a new key, and the replay buffer goes on with its old priorities.",
 )
+
+DISTRIBUTION = Rule(
+    "SG441",
+    "wrong use of a distribution",
+    """\
+A network with `policy` gives a distribution, which is no number. `log_prob`, `rsample`, `sample`, `mode`, `entropy`, `kl`,
+`probs` and `log_probs` take one; all else takes what they give. What is drawn for a key without a type can be scored, and
+handed to networks, and not computed with.
+
+```yaml
+networks:
+  actor_network: {policy: action, in: [observation]}
+terms:
+  loss_actor: -actor_network(now)
+```
+
+Write:
+
+```yaml
+networks:
+  actor_network: {policy: action, in: [observation]}
+let:
+  dist: actor_network(now)
+terms:
+  loss_actor: -log_prob(dist, action)
+```
+""",
+    without="TypeError or AttributeError at the first batch; a plain network in the place of a policy is found as late.",
+)

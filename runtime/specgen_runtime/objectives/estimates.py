@@ -1,0 +1,47 @@
+"""What stands for entries that the data of a loss lack: estimates of advantages and targets, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.objectives.value import ValueEstimatorBase
+from specgen_runtime.typing import NestedKey
+
+
+def with_estimates(
+    tensordict: TensorDictBase,
+    keys: Sequence[NestedKey],
+    estimator: ValueEstimatorBase,
+    target_params: TensorDictBase | None,
+) -> TensorDictBase:
+    """The data with ``keys``, by the value estimator without gradients where they are missing.
+
+    Args:
+        tensordict: the data, which are not written to.
+        keys: what the estimator writes.
+        estimator: has a network of its own, or reads the values in the data.
+        target_params: parameters of that network for the next states, if there are others.
+    """
+    there = {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
+    if len(there) == len(keys):
+        return tensordict
+    with torch.no_grad():
+        data = estimator(tensordict.copy(), target_params=target_params)
+    for key, value in there.items():
+        data.set(key, value)
+    estimated: TensorDictBase = data
+    return estimated
+
+
+def read_or(
+    tensordict: TensorDictBase, key: NestedKey, value: float, features: Sequence[int], dtype: torch.dtype
+) -> Tensor:
+    """The tensor under ``key``; ``value``, ``[*batch, *features]``, if the data hold none."""
+    found = tensordict.get(key, None)
+    if isinstance(found, Tensor):
+        return found
+    return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)

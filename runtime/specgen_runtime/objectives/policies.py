@@ -1,0 +1,187 @@
+"""`PolicyDistribution`: what losses do with the distribution of a policy, one number or action for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Distribution, kl_divergence
+
+from specgen_runtime.modules.distributions import (
+    deterministic_sample,
+    rsample_and_log_prob,
+    sample_and_log_prob,
+)
+
+
+class PolicyDistribution:
+    """The distribution that a policy gives for each sample of a batch.
+
+    Log-probabilities and entropies are summed over what a distribution has beyond the batch: a `Normal` over
+    ``[*batch, a]`` counts as one distribution over vectors.
+
+    Args:
+        distribution: as the policy gives it.
+        batch_dims: how many dimensions the batch has.
+        generator: what draws take their random numbers from; None for torch's default.
+    """
+
+    def __init__(
+        self, distribution: Distribution, batch_dims: int, generator: torch.Generator | None = None
+    ) -> None:
+        self.distribution = distribution
+        self._event_dims = len(distribution.batch_shape) - batch_dims
+        self._generator = generator
+        if self._event_dims < 0:
+            raise RuntimeError(
+                f"a policy gave a {type(distribution).__name__} of shape {list(distribution.batch_shape)} for a batch "
+                f"of {batch_dims} dimensions"
+            )
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability of a value.
+
+        Args:
+            value: shape ``[*axes, *batch, *event]``.
+
+        Returns:
+            Shape ``[*axes, *batch]``.
+        """
+        return self._summed(self.distribution.log_prob(value))
+
+    def rsample(self, n: int | None = None) -> Tensor:
+        """A draw with gradients to the parameters: ``[*batch, *event]``, or ``[n, *batch, *event]``.
+
+        Raises:
+            NotImplementedError: if the distribution is not reparameterised.
+        """
+        with drawing_from(self._generator):
+            return self.distribution.rsample(_shape(n))
+
+    def sample(self, n: int | None = None) -> Tensor:
+        """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
+        with drawing_from(self._generator):
+            return self.distribution.sample(_shape(n))
+
+    def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
+        """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
+        with drawing_from(self._generator):
+            draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
+        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+
+    def sample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
+        """As `sample`, with the log-probability of the draw, which has gradients to the parameters."""
+        with drawing_from(self._generator):
+            draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
+        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+
+    def mode(self) -> Tensor:
+        """What stands for the distribution where nothing is drawn: ``[*batch, *event]``."""
+        return cast("Tensor", deterministic_sample(self.distribution))
+
+    def entropy(self, n: int = 1) -> Tensor:
+        """The entropy, ``[*batch]``: exact where the class knows it, else the mean of ``n`` draws.
+
+        Draws have gradients to the parameters where the distribution is reparameterised.
+        """
+        try:
+            exact = self._summed(self.distribution.entropy())
+        except NotImplementedError:
+            exact = None
+        if exact is not None and (torch.compiler.is_compiling() or bool(exact.isfinite().all())):
+            return exact
+        drawn = self.rsample_and_log_prob if self.distribution.has_rsample else self.sample_and_log_prob
+        return -drawn(n)[1].mean(0)
+
+    def probs(self) -> Tensor:
+        """The probability of each discrete action, ``[*batch, n_actions]``."""
+        return cast("Tensor", cast("Any", self.distribution).probs)
+
+    def log_probs(self) -> Tensor:
+        """The log-probability of each discrete action, ``[*batch, n_actions]``."""
+        return torch.log_softmax(cast("Any", self.distribution).logits, -1)
+
+    def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
+        """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
+
+        Exact where torch knows it, else the mean over ``n`` draws from this one, which have no gradients.
+        """
+        try:
+            return self._summed(kl_divergence(self.distribution, other.distribution))
+        except NotImplementedError:
+            draw, log_prob = self.sample_and_log_prob(n)
+            return (log_prob - other.log_prob(draw)).mean(0)
+
+    def _summed(self, value: Tensor) -> Tensor:
+        return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
+    if generator is None:
+        yield
+        return
+    device = generator.device
+    before = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    _set_state(device, generator.get_state())
+    try:
+        yield
+    finally:
+        after = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+        generator.set_state(after)
+        _set_state(device, before)
+
+
+def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool = False) -> nn.Module:
+    """The module itself, if it gives a distribution.
+
+    Args:
+        module: what the constructor of a loss was given.
+        name: the keyword.
+        owner: the class of the loss.
+        reparameterized: whether the loss needs draws with gradients.
+
+    Raises:
+        TypeError: if it has no `get_dist`, or its distribution no `rsample`.
+    """
+    if not hasattr(module, "get_dist"):
+        raise TypeError(
+            f"{owner}: `{name}` is a policy, whose `get_dist` gives a distribution; {type(module).__name__} has none. "
+            "Are the networks in their order?"
+        )
+    classes = [getattr(part, "distribution_class", None) for part in module.modules()]
+    fixed = next((one for one in classes if getattr(one, "has_rsample", True) is False), None)
+    if reparameterized and fixed is not None:
+        raise TypeError(
+            f"{owner}: `{name}` needs a distribution with gradients through its draws (`rsample`); "
+            f"{fixed.__name__} has none"
+        )
+    return module
+
+
+def without_gradient(value: Tensor, role: str) -> Tensor:
+    """The data that play a role, of which a log-probability is wanted.
+
+    Raises:
+        RuntimeError: if they require gradients, which would go on into the policy that collected them.
+    """
+    if value.requires_grad:
+        raise RuntimeError(
+            f"the {role} in the data requires gradients, which would go on into the policy that collected it: detach it"
+        )
+    return value
+
+
+def _set_state(device: torch.device, state: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+def _shape(n: int | None) -> torch.Size:
+    return torch.Size(() if n is None else (n,))

@@ -1,0 +1,83 @@
+"""The functions of distributions that losses call: what they take, and the types of what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from specgen.expr import Type
+from specgen.expr.sizes import AXES, Sym
+from specgen.expr.tree import Call
+from specgen.expr.types import Distribution
+from specgen.values import dataclass
+
+UNTYPED = Type("value without a type")
+"""What the data hold under a key without a type, or is drawn for it: it can be scored and handed to networks."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function of a distribution.
+
+    Attributes:
+        written: how it is called.
+        takes: what it takes besides the distribution: `value`, which is scored, or `distribution`.
+        counts: whether it takes the number `n` of draws.
+    """
+
+    written: str
+    takes: tuple[str, ...] = ()
+    counts: bool = False
+
+
+DISTRIBUTION_FUNCTIONS = {
+    "log_prob": Signature("log_prob(d, x)", ("value",)),
+    "rsample": Signature("rsample(d)", counts=True),
+    "sample": Signature("sample(d)", counts=True),
+    "mode": Signature("mode(d)"),
+    "entropy": Signature("entropy(d, n=1)", counts=True),
+    "kl": Signature("kl(p, q, n=1)", ("distribution",), counts=True),
+    "probs": Signature("probs(d)"),
+    "log_probs": Signature("log_probs(d)"),
+}
+"""The functions of distributions, by their names."""
+
+DRAWS: Final[dict[str, Literal["rsample", "sample"]]] = {"rsample": "rsample", "sample": "sample"}
+"""Those that draw from it."""
+
+
+def is_of_distribution(call: Call) -> bool:
+    """Whether a call is of one of these functions."""
+    return call.function.path in DISTRIBUTION_FUNCTIONS
+
+
+def policy_type(event: Type | None, actions: Sym | int | None) -> Distribution:
+    """The type of what a policy gives: a distribution over a role.
+
+    Args:
+        event: the type of the role; None where it has none.
+        actions: the number of its actions, where the role is a discrete action that a network values.
+    """
+    if actions is not None:
+        return Distribution(family="categorical", event=UNTYPED, dims=(actions,))
+    return Distribution(family="policy", event=UNTYPED if event is None else replace(event, col=False))
+
+
+def result_type(function: str, distribution: Distribution, given: Sequence[Type], *, counted: bool) -> Type:
+    """The type of a function of a distribution and of what else it is given."""
+    axes = merged_axes(distribution, *given)
+    if function in DRAWS:
+        axes = merged_axes(Type("", axes=axes), Type("", axes=("draw",) if counted else ()))
+        return replace(distribution.event, axes=axes)
+    if function == "mode":
+        return replace(distribution.event, axes=axes)
+    if function in ("probs", "log_probs"):
+        return Type("float32", distribution.dims or (Sym.named("n_actions"),), axes=axes)
+    return Type("float32", axes=axes)
+
+
+def merged_axes(*types: Type) -> tuple[str, ...]:
+    """The named axes of what is computed from several values."""
+    found = {axis for each in types for axis in each.axes}
+    return tuple(axis for axis in AXES if axis in found)

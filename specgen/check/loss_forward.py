@@ -1,0 +1,195 @@
+"""What the class of a loss computes before its pure function: runs of networks, draws from policies, reads of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from specgen.check.network_types import CALLED
+from specgen.expr import SourceText, Symbol, Type, Typed, full
+from specgen.expr.tree import Expr
+from specgen.expr.types import Distribution
+from specgen.values import dataclass
+
+Variant = Literal["live", "frozen", "target"]
+Record = Literal["now", "next"]
+DrawKind = Literal["rsample", "sample"]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the data hold under the key of a role."""
+
+    role: str
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What expressions compute: an argument of the function that its value then is, and what it is called there."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Alias:
+    """An earlier value, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NetworkCall:
+    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+
+    Attributes:
+        network, variant, record: which network it is, with which parameters, and what it reads.
+        replaced: the roles of what it reads instead of data, with that.
+    """
+
+    network: str
+    variant: Variant
+    record: Record
+    replaced: tuple[tuple[str, ForwardValue], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A name for its value, where the declaration gives none."""
+        variant = "" if self.variant == "live" else f"_{self.variant}"
+        roles = (role for role, _ in self.replaced)
+        behind = "".join(f"_{role}" for role in ("of", *roles)) if self.replaced else ""
+        return f"{self.network}{variant}_{self.record}{behind}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many draws are made: a whole number, or an expression of parameters.
+
+    `typed` is the expression as it was proved right.
+    """
+
+    expr: Expr
+    source: SourceText
+    typed: Typed
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A draw from a distribution. Two draws differ by their number, so that they are never one.
+
+    Attributes:
+        kind: with gradients to the parameters of the distribution, or without.
+        distribution: what is drawn from.
+        site: the number of the draw.
+        count: how many are drawn for each sample, along the axis `draw`; None for one, without that axis.
+    """
+
+    kind: DrawKind
+    distribution: ForwardValue
+    site: int
+    count: Count | None = None
+
+
+@dataclass(frozen=True)
+class DrawnLogProb:
+    """The log-probability of a draw, which came with it: `draw` is the name of that."""
+
+    draw: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """A function of a distribution that is no draw: `log_prob`, `entropy`, `mode`, …
+
+    Attributes:
+        function: which.
+        distribution: of what.
+        given: its further values: what is scored, another distribution.
+        count: the number of draws of an estimate.
+    """
+
+    function: str
+    distribution: ForwardValue
+    given: tuple[ForwardValue, ...] = ()
+    count: Count | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of two values, as a condition on the parameters says; only that one is computed.
+
+    `typed` is the condition as it was proved right.
+    """
+
+    condition: Expr
+    source: SourceText
+    then: ForwardValue
+    otherwise: ForwardValue
+    typed: Typed | None = None
+
+
+ForwardValue: TypeAlias = Data | Computed | Alias | NetworkCall | Draw | DrawnLogProb | Read | Choice
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A value that the class computes for the pure function, or a function of what that computes.
+
+    Attributes:
+        name: its name.
+        value: what it is.
+        network: the network that it comes from.
+        type: its type; a `Distribution` stays in the class.
+        path: the declaration that it stands in.
+    """
+
+    name: str
+    value: ForwardValue
+    network: str
+    type: Type
+    path: str
+
+    @property
+    def symbol(self) -> Symbol:
+        """The value."""
+        loss = ".".join(self.path.split(".")[:2])
+        type = CALLED if self.replaced else self.type
+        return Symbol(f"{loss}.forward.{self.name}", self.name, type, full(self.type.dtype))
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """What it is a function of; nothing for a value."""
+        return tuple(part.name for part in parts_of(self.value) if isinstance(part, Computed))
+
+    @property
+    def inner(self) -> bool:
+        """Whether only the class knows it: the pure function takes numbers."""
+        return isinstance(self.type, Distribution)
+
+
+def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
+    """A value, and all that it is computed from, as far as that has no name."""
+    yield value
+    for part in below(value):
+        yield from parts_of(part)
+
+
+def counts_of(value: ForwardValue) -> Iterator[Count]:
+    """The numbers of draws in a value."""
+    for part in parts_of(value):
+        if isinstance(part, Draw | Read) and part.count is not None:
+            yield part.count
+
+
+def below(value: ForwardValue) -> tuple[ForwardValue, ...]:
+    """What a value is computed from."""
+    match value:
+        case NetworkCall():
+            return tuple(part for _, part in value.replaced)
+        case Draw():
+            return (value.distribution,)
+        case Read():
+            return (value.distribution, *value.given)
+        case Choice():
+            return (value.then, value.otherwise)
+        case _:
+            return ()
