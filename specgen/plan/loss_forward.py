@@ -126,7 +126,8 @@ class ForwardPrinter:
                 parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
         if network.policy:
-            text = f'{owner}.dist("{call.variant}", {record}{replaced}, generator=self.generator)'
+            copy = literal(call.variant)
+            text = f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)"
             return using(text, *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
