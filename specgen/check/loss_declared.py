@@ -207,7 +207,8 @@ class Declared:
             if isinstance(given, LossKey) and given.type is not None:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
-        return [LossNetwork(name, None, role, policy_type(event, actions), target, apart, None, network.doc)]
+        made = policy_type(event, actions)
+        return [LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional)]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""

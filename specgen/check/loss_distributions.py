@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final, Literal
 
 from specgen.expr import Type
 from specgen.expr.sizes import AXES, Sym
@@ -42,7 +43,7 @@ DISTRIBUTION_FUNCTIONS = {
 }
 """The functions of distributions, by their names."""
 
-DRAWS = ("rsample", "sample")
+DRAWS: Final[dict[str, Literal["rsample", "sample"]]] = {"rsample": "rsample", "sample": "sample"}
 """Those that draw from it."""
 
 

@@ -269,8 +269,7 @@ class NetworkCalls:
                 if value is None or not self._fits(name, self.values.type_of(value), expr):
                     return None
             else:
-                value = Computed(name)
-                computed.append(self._replace(expr))
+                value, computed = Computed(name), [*computed, self._replace(expr)]
             values.append((name, value))
         return tuple(values), tuple(computed)
 
@@ -309,7 +308,7 @@ class NetworkCalls:
         distribution = known[0]
         if name in DRAWS:
             self._draws += 1
-            return Draw("rsample" if name == "rsample" else "sample", distribution, self._draws, count), ()
+            return Draw(DRAWS[name], distribution, self._draws, count), ()
         if signature.takes != ("value",):
             return Read(name, distribution, tuple(known[1:]), count), ()
         role = self.networks[self.values.network_of(distribution)].output
@@ -329,9 +328,9 @@ class NetworkCalls:
         if value is not None and isinstance(self.values.type_of(value), Distribution):
             return value
         if not self._failed:
-            written = self._source.text[expr.start : expr.end]
+            message = f"`{self._source.text[expr.start : expr.end]}` is no distribution"
             help = "call a network that is declared with `policy`, or write the name of what that gave"
-            self._error(rules.DISTRIBUTION, expr, f"`{written}` is no distribution", help)
+            self._error(rules.DISTRIBUTION, expr, message, help)
         return None
 
     def _count(self, expr: Expr | None) -> Count | Literal[False] | None:

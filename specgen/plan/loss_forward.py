@@ -111,7 +111,7 @@ class ForwardPrinter:
                 stored = self._stored(role, value)
                 uses |= stored.uses
                 behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
-                parts.append(f"keys.{role}: {_inside(stored) if behind else stored}{behind}")
+                parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
@@ -119,7 +119,9 @@ class ForwardPrinter:
             return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
-        return using(f"{owner}.{call.variant}({record}, keys.{network.output}{replaced}{behind}", *uses)
+        return using(
+            f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
+        )
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
@@ -153,6 +155,10 @@ class ForwardPrinter:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after else "tensordict"
         return Code(f"self._read({record}, keys.{role.accepted}, {literal(role.name)})")
+
+    def _key(self, role: str) -> str:
+        """The name under which the keys of the loss hold a role."""
+        return self._roles[role].accepted if role in self._roles else role
 
     def _is_column(self, role: str) -> bool:
         type = self._types.get(role)

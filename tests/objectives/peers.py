@@ -87,7 +87,7 @@ def batch(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Ten
 def with_equal_parameters(mine: LossModule, theirs: Any) -> None:
     """Give both losses parameters that differ from what they were made with, targets different ones."""
     generator = torch.Generator().manual_seed(7)
-    for name in dict.fromkeys(key.split(".")[0] for key in dict(mine.named_parameters())):
+    for name in dict.fromkeys(key.split(".")[0] for key in dict(mine.named_parameters()) if "." in key):
         own, other = getattr(mine, name), getattr(theirs, name)
         for key, value in own.items(True, True):
             drawn = 0.5 * torch.randn(value.shape, generator=generator, dtype=torch.float64)

@@ -21,10 +21,10 @@ losses:
       values: {{qvalue: action, in: [observation], out: {{action_value: "float32[n]"}}}}
     keys:
       action: action
-      given: {{key: given, type: int64}}
+      number: {{key: number, type: int64}}
     let: {{v: values(now)}}
     terms: {{loss: "{}"}}
-    metrics: {{given_on_average: "float32(given) + float32(action)"}}
+    metrics: {{given_on_average: "float32(number) + float32(action)"}}
 """
 
 
@@ -39,7 +39,7 @@ RIGHT: dict[str, Any] = {
     ),
     "v[size(v) - 1]": lambda v, a, g: v[:, -1],
     "v[-1]": lambda v, a, g: v[:, -1],
-    "gather(v, clip(given, 0, size(v) - 1))": lambda v, a, g: v.gather(
+    "gather(v, clip(number, 0, size(v) - 1))": lambda v, a, g: v.gather(
         -1, g[:, None].clamp(0, v.shape[-1] - 1)
     )[:, 0],
     "v[int64(sum(v > 0.0)) % size(v)]": lambda v, a, g: v.gather(
@@ -60,7 +60,7 @@ RIGHT: dict[str, Any] = {
         v * torch.arange(2 * v.shape[-1], v.shape[-1], -1)
     ).sum(-1),
     "v[max(argmax(v) - 1, 0)]": lambda v, a, g: at(v, (v.argmax(-1) - 1).clamp(min=0)),
-    "v[where(given > 0, action, 0)]": lambda v, a, g: at(v, torch.where(g > 0, a, 0)),
+    "v[where(number > 0, action, 0)]": lambda v, a, g: at(v, torch.where(g > 0, a, 0)),
     "v[size(v) - 1 - argmin(v)]": lambda v, a, g: at(v, v.shape[-1] - 1 - v.argmin(-1)),
     "v[(argmax(v) + action) // 2]": lambda v, a, g: at(v, (v.argmax(-1) + a) // 2),
     "v[min(action + 1, size(v) - 1)] + v[abs(action)] + v[action % 2] + v[1 * action + 0]": lambda v, a, g: (
@@ -81,28 +81,28 @@ def test_values_for_networks_of_any_size(expression: str, tmp_path: Path) -> Non
                 {
                     "observation": torch.randn(5, 4),
                     "action": torch.randint(0, actions, (5,)),
-                    "given": torch.randint(-2, 9, (5,)),
+                    "number": torch.randint(-2, 9, (5,)),
                 },
                 [5],
             )
             values: Tensor = network(data["observation"])
             loss = made(network, action_space="categorical", reduction="none")(data)["loss"]
             torch.testing.assert_close(
-                loss.reshape(5), RIGHT[expression](values, data["action"], data["given"])
+                loss.reshape(5), RIGHT[expression](values, data["action"], data["number"])
             )
 
 
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("gather(v, given)", "outside 0 to n - 1 of axis 0"),
-        ("gather(v, given)", "wrap it: clip(given, 0, size(v) - 1)"),
+        ("gather(v, number)", "outside 0 to n - 1 of axis 0"),
+        ("gather(v, number)", "wrap it: clip(number, 0, size(v) - 1)"),
         ("gather(v, int64(sum(v > 0.0)))", "outside 0 to n - 1 of axis 0"),
         ("sum(narrow(v, size(v) + 1))", "elements n + 1 up to n are not in a dimension of n"),
         ("max(narrow(v, size(v)))", "no elements"),
         ("sum(reshape(v, (2, -1)))", "its n elements do not fit into [2, -1]"),
         ("sum(v + arange(size(v) + 1))", "`v` is float32[n] and `arange(size(v) + 1)` is int64[n + 1]"),
-        ("sum(zeros(int64(given)))", "known at build"),
+        ("sum(zeros(int64(number)))", "known at build"),
     ],
 )
 def test_numbers_that_nobody_knows_are_refused(expression: str, said: str) -> None:
@@ -115,9 +115,9 @@ def test_numbers_that_nobody_knows_are_refused(expression: str, said: str) -> No
 
 def test_equal_names_are_one_size() -> None:
     schema = SCHEMA.replace("int64}}", 'float32[m]"}}').replace("type: float", 'type: "float')
-    schema = schema.replace("float32(given)", "mean(v - given)")
+    schema = schema.replace("float32(number)", "mean(v - number)")
     _, said, _ = compile_texts({"sized": schema.format("v[0]")}, "sized_loss")
-    assert "`v` is float32[n] and `given` is float32[m]" in said
+    assert "`v` is float32[n] and `number` is float32[m]" in said
     _, said, _ = compile_texts({"sized": schema.replace("[m]", "[n]").format("v[0]")}, "sized_loss")
     assert "error[" not in said
 
@@ -133,7 +133,7 @@ def test_equal_names_are_one_size() -> None:
         "2 * action",
         "argmax(v) // 2 + 1",
         "(action + 1) % 3",
-        "where(given > 0, action, 1)",
+        "where(number > 0, action, 1)",
         "min(argmax(v) + 1, size(v))",
     ],
 )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=60cf6e1181b983c10d4bf19dabf66a16a41f604ed9c74f0feaa72f35d6bfe2da
+# specgen: sha256=aaea39455606d6ea915dee2937241f4419afe4c6e22b1c714c52f23206a6e4c9
 """The generated losses."""
 
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
@@ -12,10 +12,11 @@ from .policy_gradient import (
     A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
 )
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .sac import SACLoss, SACLossOutput, SACLossTerms
 
 __all__ = [
     "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
     "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
     "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceLossTerms",
+    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
 ]
