@@ -201,6 +201,7 @@ PYTHON_FUNCTIONS = frozenset(
         "round",
         "super",
         "tuple",
+        "type",
         "zip",
     }
 )
