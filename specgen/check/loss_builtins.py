@@ -7,6 +7,8 @@ from typing import Any
 
 from specgen.check.loss_batch import EPS, LOSS_BATCH
 from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS
+from specgen.check.loss_draws import DRAW_FUNCTIONS
+from specgen.check.loss_members import TAKE
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
@@ -114,9 +116,9 @@ DISTANCE = Builtin(
 )
 
 LOSS_BUILTINS: dict[str, Builtin] = {
-    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS)},
+    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS, TAKE)},
     **LOSS_BATCH,
 }
 
-OF_LOSSES = LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys()
+OF_LOSSES = LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys() | DRAW_FUNCTIONS.keys()
 """The names of all functions of losses: no value can be called so."""

@@ -91,6 +91,34 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """Standard normal numbers, one for each of a value: `normal_like(action)`.
+
+    Attributes:
+        like: the value.
+        site: the number of the draw.
+    """
+
+    like: ForwardValue
+    site: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some members of an ensemble, the same for the whole batch: `choose(next_q, k, axis=ensemble)`.
+
+    Attributes:
+        value: what all members give.
+        count: how many are chosen.
+        site: the number of the draw.
+    """
+
+    value: ForwardValue
+    count: Count
+    site: int
+
+
+@dataclass(frozen=True)
 class DrawnLogProb:
     """The log-probability of a draw, which came with it: `draw` is the name of that."""
 
@@ -128,7 +156,9 @@ class Choice:
     typed: Typed | None = field(default=None, compare=False)
 
 
-ForwardValue: TypeAlias = Data | Computed | Alias | NetworkCall | Draw | DrawnLogProb | Read | Choice
+ForwardValue: TypeAlias = (
+    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +168,7 @@ class Forward:
     Attributes:
         name: its name.
         value: what it is.
-        network: the network that it comes from.
+        network: the network that it comes from; empty of noise.
         type: its type; a `Distribution` stays in the class.
         path: the declaration that it stands in.
     """
@@ -177,7 +207,7 @@ def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
 def counts_of(value: ForwardValue) -> Iterator[Count]:
     """The numbers of draws in a value."""
     for part in parts_of(value):
-        if isinstance(part, Draw | Read) and part.count is not None:
+        if isinstance(part, Draw | Read | Chosen) and part.count is not None:
             yield part.count
 
 
@@ -188,6 +218,10 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
             return tuple(part for _, part in value.replaced)
         case Draw():
             return (value.distribution,)
+        case Noise():
+            return (value.like,)
+        case Chosen():
+            return (value.value,)
         case Read():
             return (value.distribution, *value.given)
         case Choice():

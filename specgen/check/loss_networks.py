@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from typing import Literal
-
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED, is_of_distribution
+from specgen.check.loss_draws import DrawReader, is_draw
 from specgen.check.loss_forward import (
     Alias,
     Choice,
     Computed,
-    Count,
     Data,
     Draw,
     DrawnLogProb,
@@ -32,7 +30,7 @@ from specgen.check.loss_values import ForwardValues, logical
 from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
-from specgen.expr import Binding, SourceText, Type, infer, tree
+from specgen.expr import Binding, SourceText, Type, tree
 from specgen.expr.tree import Expr, free_names
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
@@ -65,6 +63,7 @@ class NetworkCalls:
     _draws: int = 0
     _failed: bool = False
     _source: SourceText = field(init=False)
+    _reader: DrawReader = field(init=False)
     _path: str = ""
 
     @property
@@ -89,6 +88,7 @@ class NetworkCalls:
             of what the class computes; None after reporting a mistake.
         """
         self._failed, self._source, self._path = False, source, path
+        self._reader = DrawReader(self.scope, source, self.sink)
         if name is not None and self._is_call(expr) and self._plain(expr):
             value = self._plain_value(expr, hoisted=False, inside=True)
             if value is None or self._failed:
@@ -99,7 +99,7 @@ class NetworkCalls:
 
     def _replace(self, expr: Expr) -> Expr:
         match expr:
-            case tree.Call() if self._is_network(expr) or is_of_distribution(expr):
+            case tree.Call() if self._is_made(expr):
                 found = self._made(expr, hoisted=True)
                 if found is None:
                     return expr
@@ -175,7 +175,10 @@ class NetworkCalls:
                 or (isinstance(part, tree.Name) and self.values.made(part.path) is not None)
                 for part in expr.args[1:]
             )
-        return self._is_network(expr) or is_of_distribution(expr)
+        return self._is_made(expr)
+
+    def _is_made(self, call: tree.Call) -> bool:
+        return self._is_network(call) or is_of_distribution(call) or is_draw(call)
 
     def _plain(self, expr: Expr) -> bool:
         """Whether an expression is of networks, distributions, data and such values alone."""
@@ -192,6 +195,8 @@ class NetworkCalls:
         keywords = (keyword.value for keyword in expr.keywords)
         if self._is_network(expr):
             return all(map(self._plain, keywords))
+        if is_draw(expr):
+            return all(map(self._plain, expr.args[:1]))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -241,6 +246,8 @@ class NetworkCalls:
 
     def _made(self, expr: tree.Call, *, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The value of a call, and the expressions that it is a function of; None after reporting a mistake."""
+        if is_draw(expr):
+            return self._drawn(expr, hoisted)
         return self._call(expr, hoisted) if self._is_network(expr) else self._of_distribution(expr, hoisted)
 
     def _is_choice(self, call: tree.Call) -> bool:
@@ -253,7 +260,7 @@ class NetworkCalls:
         name = call.function.path.split(".")[0]
         if name in self.networks or name in self.broken:
             return True
-        if is_of_distribution(call):
+        if is_of_distribution(call) or is_draw(call):
             return False
         return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
 
@@ -302,8 +309,9 @@ class NetworkCalls:
         distributions = expr.args[: 2 if signature.takes == ("distribution",) else 1]
         found = [self._distribution(arg, hoisted) for arg in distributions]
         known = [one for one in found if one is not None]
-        count = self._count(keywords.get("n"))
+        count = self._reader.count(keywords.get("n"), "n")
         if len(known) < len(found) or count is False:
+            self._failed = True
             return None
         distribution = known[0]
         if name in DRAWS:
@@ -333,20 +341,17 @@ class NetworkCalls:
             self._error(rules.DISTRIBUTION, expr, message, help)
         return None
 
-    def _count(self, expr: Expr | None) -> Count | Literal[False] | None:
-        """A number of draws; False after reporting that it is none."""
-        if expr is None:
+    def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        """The draw that is of no distribution; None after reporting a mistake."""
+        plain = bool(expr.args) and self._plain(expr.args[0])
+        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        if self._failed:
             return None
-        typed = infer(expr, self.scope, self._source, self.sink)
-        if typed is None:
-            self._failed = True
-            return False
-        if typed.type.dtype == "int64" and typed.type.python and typed.interval.low >= 1:
-            return Count(expr, self._source, typed)
-        message = "`n` is how many are drawn, a whole number of at least 1, and this is not known to be one"
-        help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
-        self._error(rules.DISTRIBUTION, expr, message, help)
-        return False
+        self._draws += 1
+        type = None if value is None else self.values.type_of(value)
+        made = self._reader.draw(expr, value, type, self._draws)
+        self._failed = made is None
+        return None if made is None else (made, ())
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         name, _, variant = expr.function.path.partition(".")

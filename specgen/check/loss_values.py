@@ -9,6 +9,7 @@ from specgen.check.loss_distributions import UNTYPED, merged_axes, result_type
 from specgen.check.loss_forward import (
     Alias,
     Choice,
+    Chosen,
     Computed,
     Data,
     Draw,
@@ -16,6 +17,7 @@ from specgen.check.loss_forward import (
     Forward,
     ForwardValue,
     NetworkCall,
+    Noise,
     Read,
     parts_of,
 )
@@ -76,9 +78,11 @@ class ForwardValues:
         )
 
     def network_of(self, value: ForwardValue) -> str:
-        """The network that a value comes from."""
+        """The network that a value comes from; empty of noise, which comes from none."""
         for part in parts_of(value):
             match part:
+                case Noise():
+                    return ""
                 case NetworkCall():
                     return part.network
                 case Alias(name) | DrawnLogProb(name):
@@ -111,6 +115,10 @@ class ForwardValues:
                 given = [self.type_of(part) for part in value.given] if isinstance(value, Read) else []
                 function = value.kind if isinstance(value, Draw) else value.function
                 return result_type(function, distribution, given, counted=value.count is not None)
+            case Noise():
+                return self.type_of(value.like)
+            case Chosen():
+                return self.type_of(value.value)
             case DrawnLogProb():
                 return Type("float32", axes=self.type_of(Alias(value.draw)).axes)
             case Choice():
@@ -123,6 +131,10 @@ class ForwardValues:
                 return value.name
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
+            case Noise():
+                return "noise"
+            case Chosen():
+                return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():
                 return f"{value.draw}_log_prob"
             case Read():

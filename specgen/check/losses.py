@@ -13,6 +13,7 @@ from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_functions import network_function
+from specgen.check.loss_members import TAKE, take_of
 from specgen.check.loss_masks import report_late_masks, sample_dimensions
 from specgen.check.loss_model import (
     CheckedLoss,
@@ -98,6 +99,7 @@ class _Checker:
             if name != "value_estimate" or self.declared.estimators
         }
         self.functions |= batch_functions(self._sample())
+        self.functions[TAKE.name] = take_of(networks, self.scope)
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
@@ -313,7 +315,7 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws from its policies: rsample(dist)"
+        undrawn = "a loss draws from its policies, rsample(dist), and noise, normal_like(x)"
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:

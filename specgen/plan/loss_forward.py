@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from specgen.check.loss_forward import (
     Alias,
     Choice,
+    Chosen,
     Computed,
     Count,
     Data,
@@ -15,6 +16,7 @@ from specgen.check.loss_forward import (
     Forward,
     ForwardValue,
     NetworkCall,
+    Noise,
     Read,
     parts_of,
 )
@@ -88,6 +90,13 @@ class ForwardPrinter:
                 return self._called(value)
             case Draw():
                 return self._draw(value, "")
+            case Noise():
+                like = self.value(value.like)
+                return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+            case Chosen():
+                members, k = self.value(value.value), self._count(value.count)
+                text = f"chosen_members({members}, {k}, self.generator)"
+                return using(text, "chosen_members", *members.uses, *k.uses)
             case Read():
                 return self._of_distribution(value)
             case Choice():

@@ -138,7 +138,7 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
         what = _tensor(made.type)
         if made.replaced:
             what = f"{', '.join(f'`{role}`' for role in made.replaced)} to {what}"
-        lines += hanging(f"{made.name}: {what}, from `{made.network}`{_needed(parts.needed(made.symbol))}.")
+        lines += hanging(f"{made.name}: {what}, {_origin(made)}{_needed(parts.needed(made.symbol))}.")
     for role in parts.roles:
         if role.type is not None:
             needed = _needed(parts.needed(loss.symbols[f"keys.{role.name}"]))
@@ -158,6 +158,10 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
     for one in parts.learnables:
         lines += hanging(f"{one.name}: {_joined('float32 []', one.doc)}{_needed(parts.needed(one.symbol))}.")
     return tuple(lines)
+
+
+def _origin(made: Forward) -> str:
+    return f"from `{made.network}`" if made.network else "drawn"
 
 
 def _tensor(type: Type) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from specgen.check.loss_forward import (
     Alias,
     Choice,
+    Chosen,
     Draw,
     DrawnLogProb,
     Forward,
     ForwardValue,
     NetworkCall,
+    Noise,
     Read,
 )
 from specgen.check.model import Statement
@@ -104,6 +106,10 @@ class Gradients:
                 parts = () if trained and value.kind == "sample" else (value.distribution,)
             case Read():
                 parts = (value.distribution, *value.given)
+            case Noise():
+                parts = ()
+            case Chosen():
+                parts = (value.value,)
             case Choice():
                 parts = (value.then, value.otherwise)
             case _:

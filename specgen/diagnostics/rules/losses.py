@@ -229,3 +229,49 @@ terms:
 """,
     without="TypeError or AttributeError at the first batch; a plain network in the place of a policy is found as late.",
 )
+
+DRAW = Rule(
+    "SG442",
+    "wrong draw in a loss",
+    """\
+`normal_like(x)` draws one standard normal number for each of `x`, and `choose(q, k, axis=ensemble)` the same `k` members for
+all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
+
+```yaml
+let:
+  next_action: actor_network.target(next) + normal_like(2 * action)
+```
+
+Write:
+
+```yaml
+let:
+  next_action: actor_network.target(next) + normal_like(action)
+```
+""",
+    without="Noise of another shape than the action, or another choice of members for each sample.",
+)
+
+MEMBER = Rule(
+    "SG443",
+    "member that may not be there",
+    """\
+`take(q, 0, axis=ensemble)` is what one member gives. Its number is known when specgen builds, and there are as many members
+with any value of the parameter that counts them.
+
+```yaml
+networks: {critic: {in: [observation], out: {state_value: "float32[1]"}, ensemble: members}}
+params: {members: {default: 2, min: 1}}
+let: {second: "take(critic(now), 1, axis=ensemble)"}
+```
+
+Let there be enough:
+
+```yaml
+networks: {critic: {in: [observation], out: {state_value: "float32[1]"}, ensemble: members}}
+params: {members: {default: 2, min: 2}}
+let: {second: "take(critic(now), 1, axis=ensemble)"}
+```
+""",
+    without="IndexError at the first batch of who asks for one member.",
+)

@@ -1,0 +1,41 @@
+"""What losses draw without a distribution: noise in the shape of a tensor, and some members of an ensemble."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.objectives.policies import drawing_from
+
+
+def normal_like(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Standard normal numbers in the shape, dtype and device of a tensor, without gradients.
+
+    Args:
+        like: any shape.
+        generator: what they are drawn from; None for torch's default.
+    """
+    with drawing_from(generator):
+        return torch.randn_like(like, requires_grad=False)
+
+
+def chosen_members(values: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
+    """What ``k`` members of an ensemble give, drawn without replacement and in their order.
+
+    Args:
+        values: what all members give, shape ``[members, ...]``.
+        k: how many are chosen, the same for all that follows the first dimension.
+        generator: what they are drawn from; None for torch's default.
+
+    Returns:
+        Shape ``[k, ...]``.
+
+    Raises:
+        ValueError: if there are fewer than ``k`` members.
+    """
+    members = values.shape[0]
+    if k > members:
+        raise ValueError(f"{k} members can't be chosen of {members}")
+    with drawing_from(generator):
+        order = torch.randperm(members, device=values.device)
+    return values.index_select(0, order[:k].sort().values)
