@@ -108,7 +108,7 @@ def test_an_action_with_gradients() -> None:
     loss = IQLLoss(policy(), action_value(), state_value())
     data = batch(3)
     data["action"] = nn.Parameter(data["action"])
-    with pytest.raises(RuntimeError, match="the action in the data requires gradients"):
+    with pytest.raises(RuntimeError, match="'action', the action, requires gradients"):
         loss(data)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution, kl_divergence
+from torch.distributions import Distribution
 
 from specgen_runtime.modules.distributions import (
     deterministic_sample,
+    entropy,
+    kl_divergence,
+    log_probs,
+    probs,
     rsample_and_log_prob,
     sample_and_log_prob,
 )
@@ -87,33 +91,24 @@ class PolicyDistribution:
 
         Draws have gradients to the parameters where the distribution is reparameterised.
         """
-        try:
-            exact = self._summed(self.distribution.entropy())
-        except NotImplementedError:
-            exact = None
-        if exact is not None and (_can_not_look(exact) or bool(exact.isfinite().all())):
-            return exact
-        drawn = self.rsample_and_log_prob if self.distribution.has_rsample else self.sample_and_log_prob
-        return -drawn(n)[1].mean(0)
+        with drawing_from(self._generator):
+            return self._summed(entropy(self.distribution, n))
 
     def probs(self) -> Tensor:
         """The probability of each discrete action, ``[*batch, n_actions]``."""
-        return cast("Tensor", cast("Any", self.distribution).probs)
+        return probs(self.distribution)
 
     def log_probs(self) -> Tensor:
         """The log-probability of each discrete action, ``[*batch, n_actions]``."""
-        return torch.log_softmax(cast("Any", self.distribution).logits, -1)
+        return log_probs(self.distribution)
 
     def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
         """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
 
-        Exact where torch knows it, else the mean over ``n`` draws from this one, which have no gradients.
+        Exact where it is known, else the mean over ``n`` draws from this one, which have no gradients.
         """
-        try:
-            return self._summed(kl_divergence(self.distribution, other.distribution))
-        except NotImplementedError:
-            draw, log_prob = self.sample_and_log_prob(n)
-            return (log_prob - other.log_prob(draw)).mean(0)
+        with drawing_from(self._generator):
+            return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
     def _summed(self, value: Tensor) -> Tensor:
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
@@ -172,8 +167,3 @@ def _set_state(device: torch.device, state: Tensor) -> None:
 
 def _shape(n: int | None) -> torch.Size:
     return torch.Size(() if n is None else (n,))
-
-
-def _can_not_look(value: Tensor) -> bool:
-    """Whether numbers can't decide what is computed: in a compiled graph, and inside `torch.vmap`."""
-    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(value)

@@ -63,11 +63,16 @@ def entropy(distribution: Distribution, samples: int = 1) -> Tensor:
         return sum_of_parts(parts, len(distribution.batch_shape))
     if has_analytic_entropy(distribution):
         exact: Tensor = distribution.entropy()
-        if torch.compiler.is_compiling() or bool(exact.isfinite().all()):
+        if _is_traced(exact) or bool(exact.isfinite().all()):
             return exact
     _, log_prob = sample_and_log_prob(distribution, (samples,), reparameterize=distribution.has_rsample)
     estimate: Tensor = -log_prob.mean(0)
     return estimate
+
+
+def _is_traced(value: Tensor) -> bool:
+    """Whether no number can decide what is computed: in a graph that is compiled, and inside `torch.vmap`."""
+    return torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(value)
 
 
 def kl_divergence(p: Distribution, q: Distribution, samples: int = 1) -> Tensor:
