@@ -132,7 +132,7 @@ class ForwardValues:
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
-                return "noise"
+                return "standard_normal"
             case Chosen():
                 return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():

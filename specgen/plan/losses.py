@@ -161,7 +161,7 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
 
 
 def _origin(made: Forward) -> str:
-    return f"from `{made.network}`" if made.network else "drawn"
+    return f"from `{made.network}`" if made.network else "standard normal numbers"
 
 
 def _tensor(type: Type) -> str:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aaea39455606d6ea915dee2937241f4419afe4c6e22b1c714c52f23206a6e4c9
+# specgen: sha256=57254ba1446334175db2c050f9d38fb471d6a7b3c8b2449337d3b213bc3665d3
 """The generated losses."""
 
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
@@ -12,11 +12,15 @@ from .policy_gradient import (
     A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
 )
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import SACLoss, SACLossOutput, SACLossTerms
+from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
 __all__ = [
     "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
     "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
-    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
+    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
+    "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
+    "TD3LossTerms",
 ]
