@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from specgen.check.loss_distributions import UNTYPED
 from specgen.check.loss_forward import Chosen, Count, ForwardValue, Noise
+from specgen.check.loss_values import ForwardValues
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import losses as rules
 from specgen.expr import Binding, SourceText, Type, infer, tree
@@ -39,40 +40,46 @@ class DrawReader:
     sink: Sink
 
     def draw(
-        self, call: tree.Call, value: ForwardValue | None, type: Type | None, site: int
+        self, call: tree.Call, value: ForwardValue | None, values: ForwardValues, site: int
     ) -> Noise | Chosen | None:
         """The draw that a call is; None after reporting a mistake.
 
         Args:
             call: the call.
             value: its first argument; None where that is computed by expressions.
-            type: the type of that.
+            values: what is known of the values of the class.
             site: the number of the draw.
         """
         name = call.function.path
         takes = 1 if name == "normal_like" else 2
         axes = [one.value for one in call.keywords if one.name == "axis"]
         if len(call.args) != takes or len(axes) != len(call.keywords) or len(axes) != takes - 1:
-            return self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
-        if value is None or type is None:
+            self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
+            return None
+        if value is None:
             message = f"`{name}` takes data, or what a network or a draw gives, and this is computed of them"
-            return self._fail(rules.DRAW, call.args[0], message, None)
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
+        type = values.type_of(value)
         return self._noise(call, value, type, site) if takes == 1 else self._chosen(call, value, type, site)
 
     def _noise(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Noise | None:
         if isinstance(type, Distribution) or not is_float(type.dtype):
             what = "has no type" if type.dtype == UNTYPED.dtype else f"is {type}"
             message = f"noise has the shape of floating-point numbers, `{self._written(call.args[0])}` {what}"
-            return self._fail(rules.DRAW, call.args[0], message, None)
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
         return Noise(value, site)
 
     def _chosen(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Chosen | None:
         axis = call.keywords[0].value
         if not isinstance(axis, tree.Name) or axis.path != "ensemble":
-            return self._fail(rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
+            self._fail(rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
+            return None
         if "ensemble" not in type.axes:
             message = f"`{self._written(call.args[0])}` is {type}: it has no axis `ensemble`"
-            return self._fail(rules.DRAW, call.args[0], message, None)
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
         count = self.count(call.args[1], "k")
         return None if count is False or count is None else Chosen(value, count, site)
 

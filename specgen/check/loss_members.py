@@ -61,6 +61,6 @@ TAKE: Final = Builtin(
 
 def take_of(networks: Iterable[LossNetwork], scope: Mapping[str, Binding]) -> Builtin:
     """`take` of a loss, which knows how many members its networks have at least."""
-    members = [scope[one.members].interval.low for one in networks if one.members in scope]
+    members = [scope[p].interval.low for one in networks if (p := one.members) is not None and p in scope]
     fewest = max(1, int(min(members, default=1)))
     return replace(TAKE, infer=lambda site: _infer(site, fewest))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+
 from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED, is_of_distribution
 from specgen.check.loss_draws import DrawReader, is_draw
@@ -104,8 +105,7 @@ class NetworkCalls:
                 if found is None:
                     return expr
                 value, computed = found
-                name = self.values.named(value, self._path)
-                made = tree.Name(name, expr.start, expr.end)
+                made = tree.Name(self.values.named(value, self._path), expr.start, expr.end)
                 self._numbers_only(made, expr)
                 return tree.Call(made, computed, (), expr.start, expr.end) if computed else made
             case tree.Name() if expr.path in self.broken:
@@ -348,8 +348,7 @@ class NetworkCalls:
         if self._failed:
             return None
         self._draws += 1
-        type = None if value is None else self.values.type_of(value)
-        made = self._reader.draw(expr, value, type, self._draws)
+        made = self._reader.draw(expr, value, self.values, self._draws)
         self._failed = made is None
         return None if made is None else (made, ())
 

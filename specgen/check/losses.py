@@ -13,8 +13,8 @@ from specgen.check.loss_conditions import infer_requirement
 from specgen.check.loss_declared import Declared
 from specgen.check.loss_forward import Forward
 from specgen.check.loss_functions import network_function
-from specgen.check.loss_members import TAKE, take_of
 from specgen.check.loss_masks import report_late_masks, sample_dimensions
+from specgen.check.loss_members import TAKE, take_of
 from specgen.check.loss_model import (
     CheckedLoss,
     LossNetwork,

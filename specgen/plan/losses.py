@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.loss_conditions import condition_text
+from specgen.check.loss_forward import Forward
 from specgen.check.loss_model import CheckedLoss
 from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.programs.loss import has_network, loss_terms

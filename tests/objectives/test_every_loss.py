@@ -151,6 +151,7 @@ def test_a_state_of_torchrls_loss(cls: type[LossModule]) -> None:
     loss = made(cls)
     if theirs.default_value_estimator is not None:
         theirs.make_value_estimator()
+    getattr(theirs, "target_entropy", None)  # which the peer makes at first use, as well
     state = theirs.state_dict()
     loss.load_state_dict(state)
     mine = loss.state_dict()
