@@ -203,6 +203,7 @@ PYTHON_FUNCTIONS = frozenset(
         "round",
         "super",
         "tuple",
+        "type",
         "zip",
     }
 )
