@@ -16,7 +16,7 @@ from specgen.check.loss_masks import mask_of_key
 from specgen.check.loss_model import Coefficient, LossNetwork, LossRole
 from specgen.check.loss_names import data_key_refusal
 from specgen.check.model import Parameter
-from specgen.check.names import Names, refused, shortened
+from specgen.check.names import Names, refusal, refused, shortened
 from specgen.check.network_types import network_type
 from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
@@ -261,6 +261,9 @@ class Declared:
                 place = (*here, "key") if isinstance(given, LossKey) else here
                 message = f"`{shortened(declared.key)}` can't be a key: {reason}"
                 self.sink.add(schema_rules.NAME_REFUSED.at(self.file.span(*place), message))
+                continue
+            if declared.role is not None and (reason := refusal(declared.role, foreign=True)):
+                self.sink.add(refused(declared.role, reason, "key", self.file.span(*here, "role")))
                 continue
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:

@@ -112,7 +112,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
     """The roles whose entries have a known number of dimensions, but those that every loss knows."""
-    outputs = {network.output: network.type for network in loss.networks}
+    outputs = {network.output: network.type for network in loss.networks if not network.policy}
     actions = {network.action for network in loss.networks}  # stored as a number or one-hot
     for role in loss.roles:
         type = role.type or outputs.get(role.name)

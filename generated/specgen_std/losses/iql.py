@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=40a1820665f4b625879ead79b85cc7e6cf7c9b25c803d5b75fdfb9878d2111cf
+# specgen: sha256=1ca96cbe1a3b19c278f4230e74d6b79565b74f4388438a7847e8dedbda224201
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -126,7 +126,6 @@ class IQLLoss(LossModule):
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "action": 0,
         "state_action_value": 1,
         "state_value": 1,
     }

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=effdb4e29a0a9930c90c0405bb8eee15a4f6851ba91c771c8365cde828b52fea
+# specgen: sha256=9c8c7fe49ea3bafe3a84283ea838ece7552361621669e39a32f0b1248cb2d18d
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -155,7 +155,6 @@ class A2CLoss(LossModule):
     )
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "action": 0,
         "advantage": 1,
         "value_target": 1,
         "value": 1,
@@ -459,7 +458,6 @@ class ReinforceLoss(LossModule):
     )
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "action": 0,
         "advantage": 1,
         "value_target": 1,
         "value": 1,

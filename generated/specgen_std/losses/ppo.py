@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=16c21e5a90c20cb3e7a158c84298162d120194ea107126e4dbb909b5b9c140b3
+# specgen: sha256=ed5f3315b33203270ab2de46157f34a7b32d5cf8e6ed54f6c2b86e2cc1490761
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -236,7 +236,6 @@ class PPOLoss(LossModule):
     )
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "action": 0,
         "advantage": 1,
         "value_target": 1,
         "value": 1,
@@ -749,7 +748,6 @@ class ClipPPOLoss(PPOLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "action": 0,
         "advantage": 1,
         "value_target": 1,
         "value": 1,
@@ -1058,7 +1056,7 @@ class ClipPPOLoss(PPOLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de138d5b3d297ee2b1973547af268dc4eab9134492e18eb362aa146ebc9a9a31
+# specgen: sha256=254ca0eae4635c370f1502fb6043afde890dfcbac335f54e7ec900c39a795c36
 """Soft actor-critic."""
 
 from __future__ import annotations
@@ -125,11 +125,7 @@ class SACLoss(LossModule):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    feature_ranks: ClassVar[Mapping[str, int]] = {
-        **LossModule.feature_ranks,
-        "action": 0,
-        "state_action_value": 1,
-    }
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
