@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=152fa7b9c4280a4e81812e7a7b14f2f124f53d992030e045026444a149711d0b
+# specgen: sha256=1872e65ede962893174cfd588cd10f76dd4dc73f14b3c4ae622f7ce1786a8946
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -140,11 +140,7 @@ class REDQLoss(SACLoss):
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
     value_role = "value"
-    feature_ranks: ClassVar[Mapping[str, int]] = {
-        **LossModule.feature_ranks,
-        "action": 0,
-        "state_action_value": 1,
-    }
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
@@ -366,7 +362,7 @@ class REDQLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> REDQLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8edfb3feaebb284518f986df290b883509ffcadcac8ba03e8995d969da7d96d9
+# specgen: sha256=7d11cd4757678c0c42992115ce74955ac3bcd07a13f7e48a9701c290827627c8
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -621,7 +621,7 @@ class TD3BCLoss(TD3Loss):
         def __call__(self, tensordict: TensorDictBase, /) -> TD3BCLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 if TYPE_CHECKING:
