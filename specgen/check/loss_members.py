@@ -15,7 +15,7 @@ from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import NamedAxis
 
 
-def _infer(site: Site, fewest: int) -> Typed | None:
+def _infer(site: Site, fewest: float) -> Typed | None:
     (x,) = site.values
     axis, index = site.options["axis"], site.options["index"]
     assert isinstance(index, Typed)
@@ -28,7 +28,7 @@ def _infer(site: Site, fewest: int) -> Typed | None:
         site.fail(rules.MEMBER, message, at=index)
         return None
     if number >= fewest:
-        message = f"there may be no member {number}: the fewest are {fewest}"
+        message = f"there may be no member {number}: the fewest are {fewest:.0f}"
         site.fail(rules.MEMBER, message, at=index, help=f"let there be more: `min: {number + 1}`")
         return None
     kind = replace(x.type, axes=(), col=False)
@@ -62,5 +62,5 @@ TAKE: Final = Builtin(
 def take_of(networks: Iterable[LossNetwork], scope: Mapping[str, Binding]) -> Builtin:
     """`take` of a loss, which knows how many members its networks have at least."""
     members = [scope[p].interval.low for one in networks if (p := one.members) is not None and p in scope]
-    fewest = max(1, int(min(members, default=1)))
+    fewest = max(1, min(members, default=1))
     return replace(TAKE, infer=lambda site: _infer(site, fewest))
