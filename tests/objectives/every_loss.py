@@ -105,6 +105,10 @@ def network(loss: str, name: str) -> nn.Module:
     out = {"value_network": VALUES.get(loss, "state_value"), "critic_network": "state_value"}.get(name)
     if name == "qvalue_network":
         out = "action_value" if loss in DISCRETE else "state_action_value"
+        if loss == "DiscreteIQLLoss":
+            return TensorDictModule(
+                layers(N_OBS, N_ACT), in_keys=["observation"], out_keys=["state_action_value"]
+            )
     if out == "state_action_value":
         return TensorDictModule(Joined(), in_keys=["observation", "action"], out_keys=[out])
     if loss in VALUES and out == "action_value":

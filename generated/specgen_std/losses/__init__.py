@@ -2,12 +2,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=57254ba1446334175db2c050f9d38fb471d6a7b3c8b2449337d3b213bc3665d3
+# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
 """The generated losses."""
 
+from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
+from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
-from .iql import IQLLoss, IQLLossOutput, IQLLossTerms
+from .iql import (
+    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+)
 from .policy_gradient import (
     A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
 )
@@ -18,9 +22,10 @@ from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOut
 
 __all__ = [
     "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "IQLLoss",
-    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
-    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
-    "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
-    "TD3LossTerms",
+    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
+    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
+    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
+    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
+    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1ca96cbe1a3b19c278f4230e74d6b79565b74f4388438a7847e8dedbda224201
+# specgen: sha256=4b48cd6f1f5efa8fbb6c2f9989faa4790303e7684c61148de74a55bee60b1046
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
 )
+from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["IQLLoss", "IQLLossOutput", "IQLLossTerms"]
+__all__ = [
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
+    "IQLLossTerms",
+]
 
 
 class IQLLossTerms(NamedTuple):
@@ -301,6 +306,306 @@ class IQLLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class DiscreteIQLLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    loss_value: Tensor
+    """[*batch], before the reduction"""
+    entropy: Tensor
+    """to be logged"""
+    priority: Tensor
+    """[*batch, 1]; the largest squared temporal-difference error of the members"""
+
+
+def discrete_iql_loss(
+    qvalue_network_target_now: Tensor, v: Tensor, log_p: Tensor, next_value: Tensor,
+    qvalue_network_now: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["smooth_l1", "l2", "l1"], temperature: float, expectile: float,
+) -> DiscreteIQLLossTerms:
+    """The terms of `DiscreteIQLLoss`, one value per sample.
+
+    Args:
+        qvalue_network_target_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        v: float32 [*batch], from `value_network`.
+        log_p: float32 [*batch], from `actor_network`.
+        next_value: float32 [*batch], from `value_network`.
+        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        action: int64 [*batch]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+        temperature: how much more better actions count; at 0 the policy imitates the data.
+        expectile: which expectile of the action values the value of a state is; towards 1 their
+            maximum.
+    """
+    # losses.DiscreteIQLLoss.let
+    best_q = (
+        torch.gather(
+            qvalue_network_target_now,
+            -1,
+            action.expand(len(qvalue_network_target_now), *action.shape).unsqueeze(-1),
+        )
+        .squeeze(-1)
+        .amin(dim=0)
+    )
+    gain = torch.clamp(torch.exp(temperature * (best_q - v.detach())), max=100.0)
+    goal = value_estimate(next_value).detach()
+    q = torch.gather(
+        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
+    ).squeeze(-1)
+    # losses.DiscreteIQLLoss.terms
+    loss_actor = -gain * log_p
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    loss_value = (
+        torch.where(best_q > v, expectile, torch.full_like(best_q, 1 - expectile)) * (best_q - v) ** 2
+    )
+    # losses.DiscreteIQLLoss.metrics
+    with torch.no_grad():
+        entropy = -log_p
+    # losses.DiscreteIQLLoss.writes
+    with torch.no_grad():
+        priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
+    return DiscreteIQLLossTerms(
+        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_value=loss_value, entropy=entropy,
+        priority=priority,
+    )
+
+
+class DiscreteIQLLoss(IQLLoss):
+    """The losses of implicit Q-learning (Kostrikov et al. 2021) over discrete actions: as `IQLLoss`, with
+    a network that values all actions at once.
+
+        `loss_actor` trains `actor_network`.
+        `loss_qvalue` trains `qvalue_network`.
+        `loss_value` trains `value_network`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the largest squared temporal-difference error of the members
+        priority_weight: priority_weight; importance weights of the samples
+        value: state_value; for the value estimator
+        advantage: advantage; for the value estimator
+        value_target: value_target; for the value estimator
+        state_action_value: state_action_value; written by qvalue_network
+        state_value: state_value; written by value_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(IQLLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        value: NestedKey = "state_value"
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        state_action_value: NestedKey = "state_action_value"
+        state_value: NestedKey = "state_value"
+
+    default_value_estimator = ValueEstimators.TD0
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    value_role = "value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "state_action_value": 1,
+        "state_value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_qvalue": ("qvalue_network",),
+        "loss_value": ("value_network",),
+    }
+    out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
+
+    actor_network: TensorDictModuleBase
+    actor_network_params: TensorDictParams
+    qvalue_network: TensorDictModuleBase
+    qvalue_network_params: TensorDictParams
+    target_qvalue_network_params: TensorDictParams
+    value_network: TensorDictModuleBase
+    value_network_params: TensorDictParams
+    num_qvalue_nets: int
+    loss_function: Literal["smooth_l1", "l2", "l1"]
+    temperature: float
+    expectile: float
+    separate_losses: bool
+    action_space: ActionSpace
+
+    def __init__(
+        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module], value_network: nn.Module,
+        *, num_qvalue_nets: int = 2, loss_function: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        temperature: float = 1.0, expectile: float = 0.5, separate_losses: bool = False,
+        action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None,
+    ) -> None:
+        """The losses of implicit Q-learning (Kostrikov et al. 2021) over discrete actions: as `IQLLoss`, with
+        a network that values all actions at once.
+
+        Args:
+            actor_network: the policy, which gives a distribution over `action`.
+            qvalue_network: one value for each action, `state_action_value`; one module, or one for each
+                member.
+            value_network: the value of a state, `state_value`.
+            num_qvalue_nets: how many action values are learnt; the smallest one counts. Defaults to 2, >=
+                1.
+            loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
+            temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
+                1.0, >= 0.
+            expectile: which expectile of the action values the value of a state is; towards 1 their
+                maximum. Defaults to 0.5, > 0, < 1.
+            separate_losses: let the network before train what the networks share. Defaults to False.
+            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
+                the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+
+        Raises:
+            TypeError: if a network is not a module, or a policy gives no distribution.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        LossModule.__init__(self)
+        if not num_qvalue_nets >= 1:
+            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
+        if loss_function not in ("smooth_l1", "l2", "l1"):
+            raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
+        if not temperature >= 0:
+            raise ValueError(f"temperature must be >= 0, got {temperature}")
+        if not expectile > 0:
+            raise ValueError(f"expectile must be > 0, got {expectile}")
+        if not expectile < 1:
+            raise ValueError(f"expectile must be < 1, got {expectile}")
+        self.num_qvalue_nets = num_qvalue_nets
+        self.loss_function = loss_function
+        self.temperature = temperature
+        self.expectile = expectile
+        self.separate_losses = separate_losses
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
+        self.convert_to_functional(
+            as_policy(actor_network, "actor_network", type(self).__name__),
+            "actor_network",
+            create_target_params=False,
+        )
+        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
+        self.convert_to_functional(
+            network,
+            "qvalue_network",
+            expand_dim=num_qvalue_nets,
+            create_target_params=True,
+            compare_against=actor_network.parameters() if separate_losses else None,
+        )
+        self.convert_to_functional(
+            value_network,
+            "value_network",
+            create_target_params=False,
+            compare_against=[*actor_network.parameters(), *self.shared_by_members(qvalue_network)]
+            if separate_losses
+            else None,
+        )
+        self.make_value_estimator()
+
+    def _is_returned(self, name: str) -> bool:
+        return True
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            keys.action,
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        value_network = self.functional_network("value_network")
+        # losses.DiscreteIQLLoss.let
+        qvalue_network_target_now = qvalue_network.target(
+            tensordict, keys.state_action_value, randomness=self.vmap_randomness
+        )
+        v = value_network.live(tensordict, keys.state_value).squeeze(-1)
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        qvalue_network_now = qvalue_network.live(
+            tensordict, keys.state_action_value, randomness=self.vmap_randomness
+        )
+        terms = discrete_iql_loss(
+            qvalue_network_target_now,
+            v,
+            log_p,
+            next_value,
+            qvalue_network_now,
+            action_index(
+                self._read(tensordict, keys.action, "action"), qvalue_network_target_now[0], self.action_space
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+            temperature=self.temperature,
+            expectile=self.expectile,
+        )
+        self._write(tensordict, keys.priority, terms.priority)
+        return TensorDict(
+            {
+                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
+                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
+                "loss_value": self._reduce_loss(terms.loss_value, tensordict),
+                "entropy": self._mean(terms.entropy, tensordict),
+            }
+        )
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> DiscreteIQLLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ...,
+            advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ...,
+            state_action_value: NestedKey | None = ...,
+            state_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> DiscreteIQLLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
 if TYPE_CHECKING:
 
     class IQLLossOutput(TypedTensorDict[
@@ -309,5 +614,11 @@ if TYPE_CHECKING:
     ]):
         """What `IQLLoss` returns."""
 
+    class DiscreteIQLLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss_actor", "loss_qvalue", "loss_value", "entropy"], Float[Tensor, "*batch"],
+    ]):
+        """What `DiscreteIQLLoss` returns."""
+
 else:
-    IQLLossOutput = TensorDict
+    IQLLossOutput = DiscreteIQLLossOutput = TensorDict
