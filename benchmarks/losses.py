@@ -79,6 +79,7 @@ def rows(budget: Budget) -> Iterator[Row]:
         ours, theirs = _loss(setup, *OURS), _loss(setup, *TORCHRL)
         # As it is, and compiled; a compiled step of TorchRL's may fall into several graphs.
         for suffix, run in (("", lambda step: step), (", compiled", _compiled)):
+            torch.compiler.reset()  # all share the code of a step, which is compiled for so many of them at most
             name = f"{setup.name}{', double' if 'double_dqn' in setup.keywords else ''}{suffix}"
             mine = Work(run(_Step(ours, data)))
             yield paired(

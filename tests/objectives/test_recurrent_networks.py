@@ -120,6 +120,7 @@ def test_dqn_compiles_whole(kind: str) -> None:
     )
     data = sequences([])
     loss.make_value_estimator()
+    torch.compiler.reset()  # losses share their code, which is compiled for so many of them at most
     compiled = torch.compile(loss, fullgraph=True, backend="eager")
     with set_recurrent_mode(True):
         torch.testing.assert_close(compiled(data)["loss"], loss(data)["loss"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
-from torch import nn
+from torch import Tensor, nn
 
 from specgen_runtime.modules.action_space import (
     ActionSpace,
@@ -73,6 +73,22 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         key: NestedKey = self.in_keys[0]
         return key
 
+    def allowed_values(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The action values, ``(*batch, n)``, with the least number for actions that are forbidden.
+
+        Args:
+            values: of all actions, ``(*batch, n)``.
+            mask: bool ``(*batch, n)``, True where an action is allowed; None if all are.
+
+        Raises:
+            ValueError: if the number of action values is not the spec's.
+        """
+        if self._n is not None and values.shape[-1] != self._n:
+            raise ValueError(
+                f"the network gives {values.shape[-1]} action values, the action spec has {self._n} actions"
+            )
+        return values if mask is None else torch.where(mask, values, torch.finfo(values.dtype).min)
+
     @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the action, the action values and the value of the action.
@@ -81,14 +97,10 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
             KeyError: if the action values or the mask are missing.
             ValueError: if the number of action values is not the spec's.
         """
-        values = entry(tensordict, self.action_value_key, owner="QValueModule", role="the action value")
-        if self._n is not None and values.shape[-1] != self._n:
-            raise ValueError(
-                f"the network gives {values.shape[-1]} action values, the action spec has {self._n} actions"
-            )
+        read = [entry(tensordict, self.action_value_key, owner="QValueModule", role="the action value")]
         if self.action_mask_key is not None:
-            mask = entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask")
-            values = torch.where(mask, values, torch.finfo(values.dtype).min)
+            read.append(entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask"))
+        values = self.allowed_values(*read)
         chosen, index = values.max(-1, keepdim=True)
         action = encode_index(index.squeeze(-1), values.shape[-1], self.action_space, self._dtype)
         tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))

@@ -8,12 +8,14 @@ from typing import Any, Literal, TypeAlias, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
-from tensordict.nn import TensorDictModuleBase
+from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase, skip_existing
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
 from specgen_runtime.objectives.policies import PolicyDistribution
+from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
 Replaced: TypeAlias = Mapping[NestedKey, Tensor]
@@ -24,7 +26,8 @@ class FunctionalNetwork:
     """A module whose parameters live outside it, with one bound copy of its structure per set of parameters.
 
     Swapping parameters in and out of one module costs more than a small forward does. Here each set of parameters
-    has its own copy of the module's structure, which holds these very tensors: calling is a plain module call.
+    has its own copy of the module's structure, which holds these very tensors: calling is a plain module call, and
+    of plain modules only those are called that what is asked for needs, without tensordicts between them.
     The copies also have their own training mode, so that ``loss.eval()`` and the policy's do not meet.
 
     Args:
@@ -47,6 +50,11 @@ class FunctionalNetwork:
         self._frozen = _copied(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
+        self._members: Members | None = None
+        if expanded and can_be_called_apart(module):
+            self._members = Members(_copied(name, module, meta_tensors(module)))
+        self._steps: dict[tuple[str, NestedKey], Steps | None] = {}
+        self._dist_steps: dict[str, tuple[Steps, ProbabilisticTensorDictModule] | None] = {}
         self._bound: tuple[object, object] = (None, None)
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
@@ -77,9 +85,14 @@ class FunctionalNetwork:
                 "frozen": detached,
                 "target": detached if target is None else without_gradients(target),
             }
+            if self._members is not None:
+                for which, tensors in self._params.items():
+                    self._members.bind(which, tensors)
             return
         bind(self._live, params)
         bind(self._frozen, without_gradients(params))
+        if (target is None) is not (self._target is None):
+            self._steps, self._dist_steps = {}, {}  # those of the targets are of other modules from now on
         if target is None:
             self._target = None
             return
@@ -172,6 +185,16 @@ class FunctionalNetwork:
         """
         self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        if copy not in self._dist_steps:
+            self._dist_steps[copy] = steps_to_distribution(module) if self._functional else None
+        known = self._dist_steps[copy]
+        if known is not None:
+            steps, last = known
+            tensors = self._tensors(record, steps.reads, replaced, draws)
+            values = None if tensors is None else steps(tensors)
+            if values is not None:
+                made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
+                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
         return PolicyDistribution(distribution, inputs.batch_dims, generator)
@@ -207,6 +230,9 @@ class FunctionalNetwork:
         draws: bool,
         randomness: str,
     ) -> Tensor:
+        value = self._by_steps(which, module, record, key, replaced, draws)
+        if value is not None:
+            return value
         inputs = self._inputs(record, replaced, draws)
         outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
         value = outputs.get(key, None)
@@ -215,6 +241,55 @@ class FunctionalNetwork:
                 f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
             )
         return value
+
+    def _by_steps(
+        self,
+        which: str,
+        module: nn.Module,
+        record: TensorDictBase,
+        key: NestedKey,
+        replaced: Replaced | None,
+        draws: bool,
+    ) -> Tensor | None:
+        """The entry, by the modules that it needs; None if the network can only be called as a whole."""
+        members = self._members
+        if not self._functional or (self.expanded and (members is None or not members.can_call(which))):
+            return None
+        place = (which, key)
+        if place not in self._steps:
+            self._steps[place] = steps_to(module if members is None else members.module, key)
+        steps = self._steps[place]
+        inputs = None if steps is None else self._tensors(record, steps.reads, replaced, draws)
+        if steps is None or inputs is None:
+            return None
+        if members is not None:
+            value = members(which, steps, inputs, key)
+        else:
+            outputs = steps(inputs)
+            value = None if outputs is None else outputs[key]
+        size = record.batch_size
+        start = self.expanded + (draws and bool(replaced))
+        if value is not None and value.shape[start : start + len(size)] != size:
+            raise RuntimeError(
+                f"network {self.name} gives {key!r} of shape {list(value.shape)} for a batch of size {list(size)}"
+            )
+        return value
+
+    def _tensors(
+        self, record: TensorDictBase, reads: tuple[NestedKey, ...], replaced: Replaced | None, draws: bool
+    ) -> dict[NestedKey, Tensor] | None:
+        """Some of what the network reads, once for each draw; None if `_inputs` has to say what is wrong with it."""
+        if skip_existing() or any(key not in reads for key in replaced or ()):
+            return None
+        inputs = {key: record.get(key, None) for key in reads if key not in (replaced or ())}
+        if not all(isinstance(value, Tensor) for value in inputs.values()):
+            return None
+        if draws and replaced:
+            n = max(value.shape[0] for value in replaced.values())
+            inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
+            replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
+        inputs.update(replaced or {})
+        return inputs
 
     def _inputs(self, record: TensorDictBase, replaced: Replaced | None, draws: bool) -> TensorDictBase:
         """What the network reads: entries of the record, once for each draw, and what is replaced."""
