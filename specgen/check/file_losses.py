@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.loss_model import LossClass
-from specgen.check.loss_parents import ParentLoss, said_of_child, whole_losses
+from specgen.check.loss_parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses import CheckedLoss, check_loss
 from specgen.check.model import Checked
 from specgen.diagnostics import Sink
@@ -47,7 +47,9 @@ def check_losses(
             continue
         found = Sink()
         loss = check_loss(whole.file, name, module, found)
-        sink.extend((said_of_child(found, whole.file, name, base) if base is not None else found).items)
+        if base is not None:
+            found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
+        sink.extend(found.items)
         if loss is None:
             parents[name] = replace(parents[name], sound=False)
         else:

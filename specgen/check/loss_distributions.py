@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from specgen.diagnostics import did_you_mean
 from specgen.expr import Type
+from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.sizes import AXES, Sym
 from specgen.expr.tree import Call
 from specgen.expr.types import Distribution
@@ -50,6 +52,16 @@ DRAWS: Final[dict[str, Literal["rsample", "sample"]]] = {"rsample": "rsample", "
 def is_of_distribution(call: Call) -> bool:
     """Whether a call is of one of these functions."""
     return call.function.path in DISTRIBUTION_FUNCTIONS
+
+
+def meant_function(name: str, known: Container[str]) -> str | None:
+    """How the function of distributions is called that an unknown name was meant for; None for a known or another one."""
+    first, _, last = name.rpartition(".")
+    if first and last in DISTRIBUTION_FUNCTIONS:
+        signature = DISTRIBUTION_FUNCTIONS[last]
+        return f"{last}({', '.join([first, *('…' for _ in signature.takes)])})"
+    near = None if first or name in CALLABLE or name in known else did_you_mean(name, DISTRIBUTION_FUNCTIONS)
+    return None if near is None else DISTRIBUTION_FUNCTIONS[near].written
 
 
 def policy_type(event: Type | None, actions: Sym | int | None) -> Distribution:

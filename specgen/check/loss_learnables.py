@@ -109,11 +109,20 @@ class Learnables:
         init = values["init"]
         if init is None or None in values.values() or not sound:
             return None
+        low, high = values.get("low"), values.get("high")
+        if low is not None and high is not None and low.interval.low > high.interval.high:
+            message = f"the lower bound of `{name}` is above its upper one, whatever the parameters are"
+            self.sink.add(
+                rules.PARAM_OUT_OF_RANGE.at(
+                    self.file.span(*here, "low"), message, help="exchange `low` and `high`"
+                )
+            )
+            return None
         return CheckedLearnable(
             name,
             init,
-            values.get("low"),
-            values.get("high"),
+            low,
+            high,
             given.fixed,
             when,
             given.bound == "pass",

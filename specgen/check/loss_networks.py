@@ -7,10 +7,16 @@ What reads the data and other such values alone is a value there, computed by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.loss_conditions import infer_requirement
-from specgen.check.loss_distributions import DISTRIBUTION_FUNCTIONS, DRAWS, UNTYPED, is_of_distribution
+from specgen.check.loss_distributions import (
+    DISTRIBUTION_FUNCTIONS,
+    DRAWS,
+    UNTYPED,
+    is_of_distribution,
+    meant_function,
+)
 from specgen.check.loss_draws import DrawReader, is_draw
 from specgen.check.loss_forward import (
     Alias,
@@ -32,7 +38,7 @@ from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.expr import Binding, SourceText, Type, tree
-from specgen.expr.tree import Expr, free_names
+from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
@@ -120,35 +126,12 @@ class NetworkCalls:
                 return expr
             case tree.Literal() | tree.Spread() | tree.Call(tree.Name("given"), (tree.Name(),)):
                 return expr
-            case tree.Call():
-                return replace(
-                    expr,
-                    args=tuple(self._replace(arg) for arg in expr.args),
-                    keywords=tuple(
-                        replace(keyword, value=self._replace(keyword.value)) for keyword in expr.keywords
-                    ),
-                )
-            case tree.Index():
-                return replace(
-                    expr,
-                    value=self._replace(expr.value),
-                    items=tuple(self._item(item) for item in expr.items),
-                )
-            case tree.Unary():
-                return replace(expr, operand=self._replace(expr.operand))
-            case tree.Binary():
-                left, right = self._replace(expr.left), self._replace(expr.right)
-                return replace(expr, left=left, right=right)
-            case tree.Compare() | tree.Logic():
-                return replace(expr, operands=tuple(self._replace(part) for part in expr.operands))
-            case tree.Tuple():
-                return replace(expr, items=tuple(self._replace(part) for part in expr.items))
-
-    def _item(
-        self, item: Expr | tree.Slice | tree.Axis | tree.Rest
-    ) -> Expr | tree.Slice | tree.Axis | tree.Rest:
-        # The ends of a slice are known at build: no network can stand there.
-        return item if isinstance(item, tree.Slice | tree.Axis | tree.Rest) else self._replace(item)
+            case tree.Call() if meant := meant_function(expr.function.path, self.scope):
+                message = f"unknown function `{expr.function.path}`"
+                self._error(expression_rules.UNKNOWN_FUNCTION, expr.function, message, f"write {meant}")
+                return expr
+            case _:
+                return with_parts(expr, self._replace)
 
     def _numbers_only(self, name: tree.Name, at: Expr) -> None:
         """Report a distribution, or a value without a type, where an expression computes with it."""
@@ -288,7 +271,8 @@ class NetworkCalls:
         if (type.dtype, len(type.dims)) == (wanted.dtype, len(wanted.dims)) and "ensemble" not in type.axes:
             return True
         written = self._source.text[expr.start : expr.end]
-        message, help = f"`{role}` is {wanted}, `{written}` is {type}", None
+        kind = "a distribution" if isinstance(type, Distribution) else type
+        message, help = f"`{role}` is {wanted}, `{written}` is {kind}", None
         if "ensemble" in type.axes:
             message = f"`{role}` is one value per sample, `{written}` is {type}"
             help = "say what of `ensemble` is meant: sum, mean or min with axis=ensemble"
@@ -336,9 +320,14 @@ class NetworkCalls:
         if value is not None and isinstance(self.values.type_of(value), Distribution):
             return value
         if not self._failed:
-            message = f"`{self._source.text[expr.start : expr.end]}` is no distribution"
+            written = self._source.text[expr.start : expr.end]
+            names = [made.name for made in self.values.found if made.inner]
+            near = suggestion(written, names) if isinstance(expr, tree.Name) else None
+            if near and written not in self.scope and written not in self.roles:
+                self._error(expression_rules.UNDEFINED, expr, f"undefined name `{written}`", near)
+                return None
             help = "call a network that is declared with `policy`, or write the name of what that gave"
-            self._error(rules.DISTRIBUTION, expr, message, help)
+            self._error(rules.DISTRIBUTION, expr, f"`{written}` is no distribution", help)
         return None
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:

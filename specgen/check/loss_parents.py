@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from specgen.check.loss_lets import merged_lets
 from specgen.check.loss_model import LossClass
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.diagnostics.rules import losses, unread
 from specgen.schema.load import SchemaFile, is_dropped, to_data
@@ -112,19 +112,23 @@ def whole_losses(
     return WholeLosses(SchemaFile(file.path, made, root), order, merger.parents, merger.bases)
 
 
-def said_of_child(found: Sink, file: SchemaFile, name: str, base: ParentLoss) -> Sink:
+def said_of_child(
+    found: Sink, file: SchemaFile, name: str, base: ParentLoss, dropped: Mapping[str, Span]
+) -> Sink:
     """What is to be said of a loss that extends another one.
 
-    Mistakes in what it inherits stand where that is written, with a note of the loss where they were found. Of
-    warnings there those are left out that the parent gave already, or allows, and that something inherited is not read.
+    Mistakes in what it inherits stand where that is written, with a note of the loss where they were found; that it
+    reads what the loss drops is said once. Of warnings there those are left out that the parent gave already, or allows, and that something inherited is not read.
 
     Args:
         found: everything that was found.
         file: the file of the loss, made whole.
         name: the loss.
         base: what it extends.
+        dropped: the names that it drops, and where.
     """
     kept = Sink()
+    missed: set[str] = set()
     first, last = file.key_span("losses", name), file.span("losses", name)
     start, end = (first.line, first.column), (last.end_line, last.end_column)
     note = Note(f"`{name}` inherits it", file.span("losses", name, "extends"))
@@ -133,14 +137,36 @@ def said_of_child(found: Sink, file: SchemaFile, name: str, base: ParentLoss) ->
         if item.span.file == first.file and start <= (item.span.line, item.span.column) <= end:
             kept.add(item)
         elif item.severity == "error":
-            kept.add(
-                item.rule.at(
-                    item.span, item.message, label=item.label, notes=(*item.notes, note), help=item.help
-                )
-            )
+            gone = next((each for each in dropped if item.message == f"undefined name `{each}`"), None)
+            if gone in missed:
+                continue
+            notes, help = (*item.notes, note), item.help
+            if gone is not None:
+                missed.add(gone)
+                notes = (*notes, Note(f"`{name}` drops `{gone}`", dropped[gone]))
+                help = f"drop what reads `{gone}` too, or replace it"
+            kept.add(item.rule.at(item.span, item.message, label=item.label, notes=notes, help=help))
         elif not given and item.code not in base.allow and item.rule not in _UNREAD:
             kept.add(item)
     return kept
+
+
+def dropped_names(file: SchemaFile, name: str) -> dict[str, Span]:
+    """The names that a loss drops of those that it would inherit, and where it says so.
+
+    Args:
+        file: the file as it was loaded.
+        name: the loss.
+    """
+    sections = _mapping(file, name)
+    nodes = () if sections is None else (node for _, node in sections.entries)
+    return {
+        key.text: key.span
+        for node in nodes
+        if isinstance(node, MappingNode)
+        for key, entry in node.entries
+        if is_dropped(entry)
+    }
 
 
 _UNREAD = (unread.UNREAD_DECLARATION, losses.UNUSED_TARGET)

@@ -321,8 +321,13 @@ def _word(visitor: Visitor, expr: Expr, param: Param) -> str | Typed:
 
 def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> object:
     """Several axes, each once, or in the order in which they are written; a list that is no constant is kept."""
-    if isinstance(expr, tree.Name) and expr.path in AXES:
-        return _named_axis(visitor, expr, values)
+    if isinstance(expr, tree.Name):
+        if expr.path in AXES:
+            return _named_axis(visitor, expr, values)
+        near = suggestion(expr.path, [axis for value in values for axis in value.type.axes])
+        if near is not None:
+            visitor.error(rules.UNDEFINED, expr.start, expr.end, f"there is no axis `{expr.path}`", near)
+            raise _Missing
     if isinstance(expr, tree.Tuple):
         found = [_axis(visitor, item, param, values) for item in expr.items]
     else:

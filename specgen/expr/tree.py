@@ -182,30 +182,30 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """`expr` with `change` applied to it and to every expression below it, to those below first."""
+    return change(with_parts(expr, lambda part: changed(part, change)))
 
-    def below(part: Expr) -> Expr:
-        return changed(part, change)
 
+def with_parts(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """`expr` with `change` applied to the expressions directly below it, but to the ends of slices, which are constants."""
     match expr:
         case Call():
-            keywords = tuple(replace(keyword, value=below(keyword.value)) for keyword in expr.keywords)
-            made: Expr = replace(expr, args=tuple(map(below, expr.args)), keywords=keywords)
+            keywords = tuple(replace(keyword, value=change(keyword.value)) for keyword in expr.keywords)
+            return replace(expr, args=tuple(map(change, expr.args)), keywords=keywords)
         case Index():
             items = tuple(
-                item if isinstance(item, Slice | Axis | Rest) else below(item) for item in expr.items
+                item if isinstance(item, Slice | Axis | Rest) else change(item) for item in expr.items
             )
-            made = replace(expr, value=below(expr.value), items=items)
+            return replace(expr, value=change(expr.value), items=items)
         case Unary():
-            made = replace(expr, operand=below(expr.operand))
+            return replace(expr, operand=change(expr.operand))
         case Binary():
-            made = replace(expr, left=below(expr.left), right=below(expr.right))
+            return replace(expr, left=change(expr.left), right=change(expr.right))
         case Compare() | Logic():
-            made = replace(expr, operands=tuple(map(below, expr.operands)))
+            return replace(expr, operands=tuple(map(change, expr.operands)))
         case Tuple():
-            made = replace(expr, items=tuple(map(below, expr.items)))
-        case Literal() | Name() | Spread():
-            made = expr
-    return change(made)
+            return replace(expr, items=tuple(map(change, expr.items)))
+        case Name() | Literal() | Spread():
+            return expr
 
 
 def free_names(expr: Expr) -> frozenset[str]:

@@ -151,7 +151,7 @@ class _Swap:
         """An expression with names in place of shared values; `whole`: it is handed on as the tensor that it is."""
         key = value_key(expr) if is_costly(expr) else None
         if key is None or key not in self.wanted:
-            return with_parts(expr, lambda part: self.expr(part, whole and _hands_on(expr, part), detached))
+            return with_parts(expr, lambda part: self.expr(part, whole and hands_on(expr, part), detached))
         if key not in self.names:
             inner = with_parts(expr, lambda part: self.expr(part, False, False))
             self.names[key] = symbol = self.sharing.symbol(expr)
@@ -162,7 +162,7 @@ class _Swap:
         return Typed("stop_grad", shared.type, shared.interval, (shared,), builtin=TABLE["stop_grad"])
 
 
-def _hands_on(expr: Typed, part: Typed) -> bool:
+def hands_on(expr: Typed, part: Typed) -> bool:
     """Whether an expression can be the very tensor that one of its operands is."""
     if expr.op in ("store", "cast", "place"):
         return part is expr.args[0]

@@ -172,6 +172,8 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         return
     if error["type"] == "missing":
         node = find(root, loc[:-1]) or root
+        if isinstance(node, Mapping) and loc[-1] in node.lost:
+            return  # it is there, and its value was refused
         owner = ".".join(map(str, loc[:-1])) or "the file"
         sink.add(
             rules.MISSING_FIELD.at(_head(root, loc[:-1]) or node.span, f"`{owner}` needs a field `{loc[-1]}`")

@@ -194,3 +194,11 @@ def test_terms_train_what_they_say(cls: type[LossModule]) -> None:
     assert set(loss.parameters_of(*terms)) == {p for p in loss.parameters() if p.requires_grad}
     with pytest.raises(ValueError, match=r"parameters_of takes some of loss.*; got 'lost'"):
         loss.parameters_of("lost")
+
+
+def test_metrics_have_no_gradients(cls: type[LossModule]) -> None:
+    """Kept over many steps, they would keep the graphs of all of them."""
+    loss, data = made(cls), batch(cls.__name__, 6)
+    out = outputs(loss, data)
+    assert [key for key, value in out.items() if value.requires_grad and not key.startswith("loss")] == []
+    assert [key for key, value in data.items(True, True) if value.requires_grad] == []

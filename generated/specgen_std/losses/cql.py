@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fda5defbe0c00fb3f9c45890f52054899dc88a0a1aeaa4ba9435275a343f548d
+# specgen: sha256=a494eb9d5ffd7f1e8ea9d03520d33790273e5d51857669fa9cb8d079617179de
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def discrete_cql_loss(
     with torch.no_grad():
         td_error = (q - goal) ** 2
         pred_value = values.mean(dim=-1)
-        target_value = goal
+        target_value = goal.detach()
     # losses.DiscreteCQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)

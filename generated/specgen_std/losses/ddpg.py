@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=41eb2c1ce723afb2881520211ae374cd8412a5b8b8d7d69fdf55abd6657b7de2
+# specgen: sha256=0d21318e35b19011c72210d285630048ad9c674c5b8a6db70710d21b3f681d69
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def ddpg_loss(
     # losses.DDPGLoss.metrics
     with torch.no_grad():
         td_error = (q - goal) ** 2
-        pred_value = q
-        target_value = goal
+        pred_value = q.detach()
+        target_value = goal.detach()
     # losses.DDPGLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)

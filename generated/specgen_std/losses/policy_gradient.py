@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9c8c7fe49ea3bafe3a84283ea838ece7552361621669e39a32f0b1248cb2d18d
+# specgen: sha256=8350d4904e6b0fefebfb6714ccbb9837c0f1659a1b69e0cedc614f620a259fa3
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def a2_c_loss(
     loss_critic = critic_coeff * not_none(error) if critic_coeff is not None else None
     # losses.A2CLoss.metrics
     with torch.no_grad():
-        entropy = not_none(H) if entropy_bonus and entropy_coeff else None
+        entropy = not_none(H).detach() if entropy_bonus and entropy_coeff else None
         value_clip_fraction = (
             torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
             if clip_value is not None and critic_coeff is not None

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed5f3315b33203270ab2de46157f34a7b32d5cf8e6ed54f6c2b86e2cc1490761
+# specgen: sha256=26e6bd64a58458dfaa49feacfca4d16a3b8f31f323ad09daf310edef8a2d49fd
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def ppo_loss(
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H) if entropy_bonus else None
+        entropy = not_none(H).detach() if entropy_bonus else None
         explained_variance = (
             1
             - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
@@ -673,7 +673,7 @@ def clip_ppo_loss(
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H) if entropy_bonus else None
+        entropy = not_none(H).detach() if entropy_bonus else None
         explained_variance = (
             1
             - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
@@ -694,7 +694,7 @@ def clip_ppo_loss(
             2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
-        mean_ratio = ratio
+        mean_ratio = ratio.detach()
     return ClipPPOLossTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
         kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1872e65ede962893174cfd588cd10f76dd4dc73f14b3c4ae622f7ce1786a8946
+# specgen: sha256=887aa8d891ec719c163cc6b0fc2e0c93ca6ec7cb4f899770b496a9dc1e6894c8
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def redq_loss(
     loss_alpha = -torch.exp(log_alpha) * (both + target_entropy)
     # losses.REDQLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha
+        alpha_2 = alpha.detach()
         entropy = -both
-        state_action_value_actor = q_new
-        action_log_prob_actor = log_p
-        next_state_value = next_value
-        target_value = goal
+        state_action_value_actor = q_new.detach()
+        action_log_prob_actor = log_p.detach()
+        next_state_value = next_value.detach()
+        target_value = goal.detach()
     # losses.REDQLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=254ca0eae4635c370f1502fb6043afde890dfcbac335f54e7ec900c39a795c36
+# specgen: sha256=6a5fc70457b47259f18e9942f1493844d511ffe545a050e987c4ccbaef94d740
 """Soft actor-critic."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sac_loss(
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
     # losses.SACLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha
+        alpha_2 = alpha.detach()
         entropy = -log_p
     # losses.SACLoss.writes
     with torch.no_grad():

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7d11cd4757678c0c42992115ce74955ac3bcd07a13f7e48a9701c290827627c8
+# specgen: sha256=241a9635721d170aa77c345fd2bbbb11ef8774a94c3c2a1595e7184601593176
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def td3_loss(
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3Loss.metrics
     with torch.no_grad():
-        pred_value = q
-        state_action_value_actor = q_new
-        next_state_value = next_value
-        target_value = goal
+        pred_value = q.detach()
+        state_action_value_actor = q_new.detach()
+        next_state_value = next_value.detach()
+        target_value = goal.detach()
     # losses.TD3Loss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
@@ -374,12 +374,12 @@ def td3_bc_loss(
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3BCLoss.metrics
     with torch.no_grad():
-        pred_value = q
-        state_action_value_actor = q_first
-        next_state_value = next_value
-        target_value = goal
-        bc_loss = imitation
-        lmbd_2 = lmbd
+        pred_value = q.detach()
+        state_action_value_actor = q_first.detach()
+        next_state_value = next_value.detach()
+        target_value = goal.detach()
+        bc_loss = imitation.detach()
+        lmbd_2 = lmbd.detach()
     # losses.TD3BCLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)

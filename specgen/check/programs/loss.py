@@ -13,12 +13,13 @@ from specgen.check.programs.body import Body
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.table import TABLE
+from specgen.expr.dtypes import is_float
 from specgen.program.conditions import condition_of
 from specgen.program.cut import live
 from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
-from specgen.program.share import share
+from specgen.program.share import hands_on, share
 from specgen.program.walk import read, store, with_parts
 from specgen.values import dataclass
 
@@ -105,10 +106,10 @@ def negated(condition: Typed) -> Typed:
 
 
 def _without_gradients(body: Body, statements: tuple[Statement, ...], role: OutputRole) -> list[Output]:
-    """Add statements that need no gradients; what is written into the data has a trailing 1."""
+    """Add statements that have no gradients; what is written into the data has a trailing 1."""
     made: list[Assign] = []
     for statement in statements:
-        value = body.typed(statement)
+        value = _detached(body.typed(statement))
         if role != "term" and value.type.level == "batch":
             dims = value.type.dims if role == "metric" else ()
             axes = value.type.axes
@@ -120,6 +121,15 @@ def _without_gradients(body: Body, statements: tuple[Statement, ...], role: Outp
         origin = statements[0].path.rpartition(".")[0]
         body.statements.append(Region("no_grad", tuple(made), results=results, origin=origin))
     return [Output(statement.name, one, role) for statement, one in zip(statements, behind, strict=True)]
+
+
+def _detached(value: Typed) -> Typed:
+    """A value without gradients: in `no_grad`, what is handed on as it is would keep the gradient that it came with."""
+    if value.op != "name":
+        return with_parts(value, lambda part: _detached(part) if hands_on(value, part) else part)
+    if value.type.python or not is_float(value.type.dtype):
+        return value
+    return Typed("stop_grad", value.type, value.interval, (value,), builtin=TABLE["stop_grad"])
 
 
 @dataclass(frozen=True)

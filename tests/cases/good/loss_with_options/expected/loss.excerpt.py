@@ -100,7 +100,7 @@ def policy_loss(
     # losses.PolicyLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H) if entropy_bonus else None
+        entropy = not_none(H).detach() if entropy_bonus else None
         explained_variance = (
             1
             - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
