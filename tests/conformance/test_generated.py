@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ import specgen_std
 import torch
 from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, check_env_specs
 from specgen_runtime.envs.keys import as_tuple
-from specgen_runtime.modules import QValueActor
 from specgen_runtime.objectives import LossModule
 from specgen_runtime.specs import Composite
 from specgen_runtime.testing import (
@@ -25,7 +24,8 @@ from specgen_runtime.testing import (
     check_rollout_is_stepping,
 )
 from specgen_runtime.transforms import GeneratedTransform
-from tensordict.nn import TensorDictModule, TensorDictModuleBase
+
+from tests.objectives.every_loss import made as made_loss
 
 BATCHES: list[tuple[int, ...]] = [(), (1,), (3,), (7,), (4, 3)]
 """A batch size that equals a feature size hides wrong broadcasting, so both kinds are here."""
@@ -166,23 +166,10 @@ def test_transforms_are_constructible(transform: type[Any]) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda each: each.__name__)
 def test_losses_are_constructible(loss: type[Any]) -> None:
-    made = loss(*networks(loss))
-    assert made.functional
+    assert made_loss(loss).functional
     assert loss.__doc__
     with pytest.raises(TypeError, match="no_such_argument"):
-        loss(*networks(loss), no_such_argument=1)
-
-
-def networks(loss: type[Any]) -> list[TensorDictModuleBase]:
-    """What the constructor of a loss takes: a network of action values, or a policy and the value of an action."""
-    if loss.__name__ == "DQNLoss":
-        values: Callable[[Any], Any] = torch.nn.Linear(4, 2)
-        return [QValueActor(values, action_space="categorical")]
-    policy = TensorDictModule(torch.nn.Linear(4, 2), in_keys=["observation"], out_keys=["action"])
-    value = TensorDictModule(
-        torch.nn.Bilinear(4, 2, 1), in_keys=["observation", "action"], out_keys=["state_action_value"]
-    )
-    return [policy, value]
+        made_loss(loss, no_such_argument=1)
 
 
 def given(transform: type[Any]) -> dict[str, Any]:
