@@ -122,8 +122,11 @@ def redq(nets: Flat, data: TensorDict) -> Tensor:
     alpha = nets.log_alpha.exp().detach()
     with torch.no_grad():
         action, next_log_prob = _squashed(nets.actor, after)
-        some = torch.randperm(len(nets.critics))[:2].tolist()
-        value = _values([nets.target_critics[i] for i in some], after, action).amin(0)
+        some = torch.randperm(len(nets.critics))[:2]
+        if torch.compiler.is_compiling():  # a graph for each pair of critics takes longer than all of them
+            value = _values(nets.target_critics, after, action)[some].amin(0)
+        else:
+            value = _values([nets.target_critics[i] for i in some.tolist()], after, action).amin(0)
         goal = _bootstrap(data, value - alpha * next_log_prob)
     values = _values(nets.critics, observation, data["action"])
     critic = functional.smooth_l1_loss(values, goal.expand_as(values))
