@@ -20,6 +20,7 @@ from specgen_runtime.envs.in_place import noted_versions, refuse_changes
 from specgen_runtime.envs.keys import as_tuple, show_key
 from specgen_runtime.envs.packing import peek, stack_alike
 from specgen_runtime.envs.policy import check_actions
+from specgen_runtime.random_state import random_state, set_random_state
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
@@ -192,19 +193,19 @@ def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptio
             wanted = 1
         elif options.any_stops:
             wanted = min(wanted, max(_FIRST_BLOCK, 2 * at))
-        before = _generator_state(device) if options.any_stops else None
+        before = random_state(device) if options.any_stops else None
         drawn = spec.rand_sequence(wanted)
-        after = _generator_state(device)
+        after = random_state(device)
         block = (drawn,) if len(keys) == 1 else tuple(drawn.get(key) for key in keys)
         rows.take(block)
         taken = rows.steps - at
-        if _generator_state(device).numpy().tobytes() != after.numpy().tobytes():
+        if random_state(device).numpy().tobytes() != after.numpy().tobytes():
             env.__dict__["_draws_torch"] = True  # what it drew must not be drawn again
         else:
             if env._draws_torch is None:
                 env.__dict__["_draws_torch"] = False
             if before is not None and taken < wanted:
-                _set_generator_state(device, before)
+                set_random_state(device, before)
                 spec._skip_draws(taken)
         blocks.append(block if taken == wanted else tuple(actions[:taken].clone() for actions in block))
     columns = [parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*blocks, strict=True)]
@@ -214,17 +215,6 @@ def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptio
 def over_time(column: Tensor, batch_ndim: int) -> Tensor:
     """Bring the first dimension, which is time, behind the batch dimensions."""
     return column.movedim(0, batch_ndim).contiguous() if batch_ndim else column
-
-
-def _generator_state(device: torch.device) -> Tensor:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-def _set_generator_state(device: torch.device, state: Tensor) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
 
 
 def stack_transitions(transitions: list[Any], contiguous: bool | None = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specgen_runtime.objectives.policies import drawing_from
+from specgen_runtime.random_state import drawing_from
 
 
 def normal_like(like: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What stands for entries that the data of a loss lack: estimates of advantages and targets, and numbers."""
+"""What stands for advantages and targets that the data of a loss lack: those of its value estimator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
-from torch import Tensor
 
 from specgen_runtime.objectives.value import ValueEstimatorBase
 from specgen_runtime.typing import NestedKey
@@ -35,28 +34,3 @@ def with_estimates(
         data.set(key, value)
     estimated: TensorDictBase = data
     return estimated
-
-
-def read_or(
-    tensordict: TensorDictBase, key: NestedKey, value: float, features: Sequence[int], dtype: torch.dtype
-) -> Tensor:
-    """The tensor under ``key``; ``value``, ``[*batch, *features]``, if the data hold none."""
-    found = tensordict.get(key, None)
-    if isinstance(found, Tensor):
-        return found
-    return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
-
-
-def of_samples(value: Tensor, each: Tensor, features: int) -> Tensor:
-    """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
-
-    Args:
-        value: ``[*batch, *features]`` of leading dimensions of ``each``.
-        each: ``[*batch, agents]``.
-        features: how many dimensions of its own ``value`` has.
-    """
-    lacking = each.ndim + features - value.ndim
-    if lacking <= 0:
-        return value
-    place = (slice(None),) * (value.ndim - features) + (None,) * lacking
-    return value[place].expand(*each.shape, *value.shape[value.ndim - features :])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import cast
 
 import torch
@@ -19,6 +17,7 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.random_state import drawing_from
 
 
 class PolicyDistribution:
@@ -114,23 +113,6 @@ class PolicyDistribution:
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
 
 
-@contextmanager
-def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
-    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
-    if generator is None:
-        yield
-        return
-    device = generator.device
-    before = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    _set_state(device, generator.get_state())
-    try:
-        yield
-    finally:
-        after = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-        generator.set_state(after)
-        _set_state(device, before)
-
-
 def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool = False) -> nn.Module:
     """The module itself, if it gives a distribution.
 
@@ -156,13 +138,6 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
             f"{fixed.__name__} has none"
         )
     return module
-
-
-def _set_state(device: torch.device, state: Tensor) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
 
 
 def _shape(n: int | None) -> torch.Size:

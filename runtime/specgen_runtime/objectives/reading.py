@@ -8,7 +8,6 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.objectives.estimates import of_samples, read_or
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.typing import NestedKey
@@ -35,8 +34,18 @@ class ReadingModule(FunctionalModule):
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
 
     def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
-        """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each."""
-        return of_samples(value, each, features)
+        """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
+
+        Args:
+            value: ``[*batch, *features]`` of leading dimensions of ``each``.
+            each: ``[*batch, agents]``.
+            features: how many dimensions of its own ``value`` has.
+        """
+        lacking = each.ndim + features - value.ndim
+        if lacking <= 0:
+            return value
+        place = (slice(None),) * (value.ndim - features) + (None,) * lacking
+        return value[place].expand(*each.shape, *value.shape[value.ndim - features :])
 
     def _read_or(
         self,
@@ -47,7 +56,10 @@ class ReadingModule(FunctionalModule):
         dtype: torch.dtype,
     ) -> Tensor:
         """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
-        return read_or(tensordict, key, value, features, dtype)
+        found = tensordict.get(key, None)
+        if isinstance(found, Tensor):
+            return found
+        return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
 
     def _target_of(self, key: NestedKey) -> TensorDictBase | None:
         """The target parameters, where there are such, of the one network that writes ``key``."""

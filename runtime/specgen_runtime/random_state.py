@@ -1,0 +1,38 @@
+"""The state of torch's default generators, read, set, and lent to a generator of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+
+def random_state(device: torch.device) -> Tensor:
+    """The state of torch's default generator of a device."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def set_random_state(device: torch.device, state: Tensor) -> None:
+    """Set the state of torch's default generator of a device."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
+    if generator is None:
+        yield
+        return
+    device = generator.device
+    before = random_state(device)
+    set_random_state(device, generator.get_state())
+    try:
+        yield
+    finally:
+        generator.set_state(random_state(device))
+        set_random_state(device, before)
