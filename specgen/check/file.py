@@ -7,11 +7,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from specgen.check.allow import apply_allow
-from specgen.check.chain import CheckedChain, check_chain
+from specgen.check.chains.chain import CheckedChain, check_chain
 from specgen.check.env import check_env
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
-from specgen.check.transforms import CheckedTransform, check_transform
+from specgen.check.transforms.transform import CheckedTransform, check_transform
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
@@ -20,8 +20,8 @@ from specgen.source.spaces import Record
 from specgen.values import dataclass
 
 if TYPE_CHECKING:
-    from specgen.check.loss_parents import ParentLoss
-    from specgen.check.losses import CheckedLoss
+    from specgen.check.losses.loss import CheckedLoss
+    from specgen.check.losses.parents import ParentLoss
 
 Visible = Mapping[str, Mapping[str, str]]
 """What a file sees of those that it imports: by section and name the file that declares it."""
@@ -102,7 +102,7 @@ def check_file(
             checked.transforms[name] = transform
     losses: dict[str, ParentLoss] = {}
     if file.module.losses:
-        from specgen.check.file_losses import check_losses
+        from specgen.check.losses.file import check_losses
 
         imported = {name: interfaces[path].losses[name] for name, path in visible["losses"].items()}
         others = frozenset[str]().union(

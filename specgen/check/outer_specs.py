@@ -9,7 +9,7 @@ from typing import Any
 
 from specgen.check.elements import Elements, elements_of, evaluated
 from specgen.check.model import Statement
-from specgen.check.transform_images import image_of
+from specgen.check.transforms.images import image_of
 from specgen.expr import SpecType, Symbol, Type
 from specgen.expr.dtypes import is_int
 from specgen.expr.spec_limits import Bound

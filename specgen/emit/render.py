@@ -24,9 +24,9 @@ from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
 from specgen.memo import Memo
 from specgen.plan.docs import filled_lines
-from specgen.plan.env_model import EnvironmentPlan
+from specgen.plan.envs.model import EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
-from specgen.plan.loss_model import LossPlan
+from specgen.plan.losses.model import LossPlan
 from specgen.plan.model import (
     AliasPlan,
     DataPlan,
@@ -37,7 +37,7 @@ from specgen.plan.model import (
     SpecTypesPlan,
 )
 from specgen.plan.spec_text import key_text, number_text
-from specgen.plan.transform_model import TransformPlan
+from specgen.plan.transforms.model import TransformPlan
 
 
 def render_body(plan: ModulePlan) -> str:

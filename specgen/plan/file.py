@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from specgen.check.file import CheckedFile
 from specgen.check.model import Checked, CheckedEnv
 from specgen.imported import Import
-from specgen.plan.chain import plan_chain
-from specgen.plan.env import plan_env
+from specgen.plan.chains.chain import plan_chain
+from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.specs import plan_spec
-from specgen.plan.transforms import plan_transform
+from specgen.plan.transforms.transform import plan_transform
 from specgen.values import dataclass
 
 
@@ -59,7 +59,7 @@ def plan_file(
     for transform in checked.transforms.values():
         items += plan_transform(transform)
     for loss in checked.losses.values():
-        from specgen.plan.losses import plan_loss  # only loaded for files that have losses
+        from specgen.plan.losses.loss import plan_loss  # only loaded for files that have losses
 
         items += plan_loss(loss)
     for chain in checked.chains.values():
@@ -84,11 +84,11 @@ def plan_file(
 
 def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     if env.value.gymnasium is not None:
-        from specgen.plan.gym_env import plan_gym_env
+        from specgen.plan.envs.gym_env import plan_gym_env
 
         return plan_gym_env(env)
     if env.value.python is not None:
-        from specgen.plan.python_env import plan_python_env
+        from specgen.plan.envs.python_env import plan_python_env
 
         return plan_python_env(env)
     return plan_env(env)

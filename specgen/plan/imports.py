@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
-from specgen.plan.env_model import EnvironmentPlan, GymPlan, ParamPlan, TablePlan
+from specgen.plan.envs.model import EnvironmentPlan, GymPlan, ParamPlan, TablePlan
 from specgen.plan.items import Item, TypingPlan
-from specgen.plan.loss_model import LossParamPlan, LossPlan
+from specgen.plan.losses.model import LossParamPlan, LossPlan
 from specgen.plan.model import (
     AliasPlan,
     CallPlan,
@@ -19,7 +19,7 @@ from specgen.plan.model import (
     RecordPlan,
     SpecTypesPlan,
 )
-from specgen.plan.transform_model import TransformPlan
+from specgen.plan.transforms.model import TransformPlan
 
 
 def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = None) -> frozenset[Import]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from specgen.imported import Import
-from specgen.plan.env_model import EnvironmentPlan
-from specgen.plan.loss_model import LossPlan
+from specgen.plan.envs.model import EnvironmentPlan
+from specgen.plan.losses.model import LossPlan
 from specgen.plan.model import AliasPlan, DataPlan, FunctionPlan, ProtocolPlan, RecordPlan, SpecTypesPlan
-from specgen.plan.transform_model import TransformPlan
+from specgen.plan.transforms.model import TransformPlan
 from specgen.values import dataclass
 
 ClassPlan = EnvironmentPlan | LossPlan | ProtocolPlan | TransformPlan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from specgen.check.model import Parameter
 from specgen.code import Code, named, using, value_code
 from specgen.literals import literal
-from specgen.plan.env_model import ParamPlan
+from specgen.plan.envs.model import ParamPlan
 from specgen.plan.model import Field
 from specgen.plan.short_texts import TORCH_DTYPES
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from specgen.code import named
 from specgen.expr import Type
 from specgen.expr.symbols import Key
-from specgen.plan.env_model import SpecsPlan
+from specgen.plan.envs.model import SpecsPlan
 from specgen.plan.interface import EnvInterface
 from specgen.plan.model import KeyType, SpecTypesPlan
 from specgen.plan.spec_text import SpecCode, composite_code, flag_code, spec_code

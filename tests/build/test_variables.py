@@ -13,7 +13,7 @@ from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum
 from tensordict import TensorDict
 
-from specgen.plan.transform_text import METHOD_VARIABLES
+from specgen.plan.transforms.text import METHOD_VARIABLES
 from tests.support import generate, imported
 
 SCHEMA = """\

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specgen.check.loss_builtins import LOSS_BUILTINS, WORDS
+from specgen.check.losses.builtins import LOSS_BUILTINS, WORDS
 from specgen.diagnostics import Sink, Span
 from specgen.expr import ANYTHING, Binding, Interval, Symbol, Type, Typed, infer, parse
 from specgen.expr.builtins.record import Builtin, Param

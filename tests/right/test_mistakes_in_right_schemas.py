@@ -12,7 +12,7 @@ import pytest
 
 from specgen.check.declarations import check_declarations
 from specgen.check.file import check_file
-from specgen.check.loss_parents import ParentLoss, whole_losses
+from specgen.check.losses.parents import ParentLoss, whole_losses
 from specgen.diagnostics import Sink
 from specgen.project.library import library_schemas
 from specgen.schema.load import load, to_data

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from specgen.check.chain_model import Instance
-from specgen.check.transform_model import PHASES
+from specgen.check.chains.model import Instance
+from specgen.check.transforms.model import PHASES
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr import Expr

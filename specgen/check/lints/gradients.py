@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from specgen.check.loss_forward import (
+from specgen.check.losses.forward import (
     Alias,
     Choice,
     Chosen,

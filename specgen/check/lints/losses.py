@@ -7,7 +7,7 @@ from collections.abc import Collection
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
 from specgen.check.lints.gradients import Gradients
-from specgen.check.loss_forward import (
+from specgen.check.losses.forward import (
     Choice,
     Data,
     Forward,
@@ -16,8 +16,8 @@ from specgen.check.loss_forward import (
     counts_of,
     parts_of,
 )
-from specgen.check.loss_learnables import CheckedLearnable
-from specgen.check.loss_model import LossNetwork, LossRole
+from specgen.check.losses.learnables import CheckedLearnable
+from specgen.check.losses.model import LossNetwork, LossRole
 from specgen.check.model import Statement
 from specgen.diagnostics import Sink, as_question, did_you_mean
 from specgen.diagnostics.rules import loss_lints as rules

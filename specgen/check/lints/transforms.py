@@ -8,8 +8,8 @@ from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.model import Statement
 from specgen.check.statements import SectionResult
-from specgen.check.transform_entries import Drop, Output, Role
-from specgen.check.transform_flow import value_reads
+from specgen.check.transforms.entries import Drop, Output, Role
+from specgen.check.transforms.flow import value_reads
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import env_lints as rules
 from specgen.expr.sizes import Sym, names_in

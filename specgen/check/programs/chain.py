@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.chain_model import CheckedChain
-from specgen.check.chain_writes import PRIVATE
+from specgen.check.chains.model import CheckedChain
+from specgen.check.chains.writes import PRIVATE
 from specgen.check.model import snake
 from specgen.check.names import INVERSE
 from specgen.check.programs.body import Body

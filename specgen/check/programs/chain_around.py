@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from specgen.check.chain_around import repetitions
-from specgen.check.chain_model import Instance
+from specgen.check.chains.around import repetitions
+from specgen.check.chains.model import Instance
 from specgen.check.model import Entry
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState
 from specgen.check.programs.chain_transforms import bind_name, bind_parameters
 from specgen.check.programs.env import either
-from specgen.check.transform_around import NTH
-from specgen.check.transform_model import Phase
+from specgen.check.transforms.around import NTH
+from specgen.check.transforms.model import Phase
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.program.cut import cut
 from specgen.program.fold import fold

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specgen.check.chain_model import Instance, Row
+from specgen.check.chains.model import Instance, Row
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, Moment
-from specgen.check.transform_model import Phase
+from specgen.check.transforms.model import Phase
 from specgen.expr import Symbol, Type, full
 from specgen.expr.symbols import Key
 from specgen.program.program import Call, Callee, Effect, Input

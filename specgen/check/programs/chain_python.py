@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from specgen.check.chain_model import Instance, Row
+from specgen.check.chains.model import Instance, Row
 from specgen.check.model import Entry
 from specgen.check.network_types import CALLED
 from specgen.check.programs.body import Body

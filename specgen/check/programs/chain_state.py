@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from specgen.check.chain_model import CheckedChain
+from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Entry, dotted
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE

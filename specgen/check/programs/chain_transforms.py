@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from specgen.check.chain_model import Instance, Row
-from specgen.check.chain_types import interval_of, shape_of
+from specgen.check.chains.model import Instance, Row
+from specgen.check.chains.types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
 from specgen.check.programs.chain_python import call_class, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
-from specgen.check.transform_model import Phase
-from specgen.check.transform_networks import network_symbol
+from specgen.check.transforms.model import Phase
+from specgen.check.transforms.networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input

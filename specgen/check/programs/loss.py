@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from specgen.check.loss_batch import LOSS_BATCH, with_mask
-from specgen.check.loss_masks import counted, values_of_mask
-from specgen.check.loss_model import CheckedLoss, LossNetwork
+from specgen.check.losses.batch import LOSS_BATCH, with_mask
+from specgen.check.losses.masks import counted, values_of_mask
+from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.expr import Symbol, Type, Typed, full

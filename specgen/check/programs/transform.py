@@ -7,10 +7,10 @@ from dataclasses import replace
 from specgen.check.conditions import Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
-from specgen.check.transform_entries import Output as TransformOutput
-from specgen.check.transform_inverse import fact_symbols
-from specgen.check.transform_model import CheckedTransform, Phase
-from specgen.check.transform_types import output_type, rank_symbol, role_types
+from specgen.check.transforms.entries import Output as TransformOutput
+from specgen.check.transforms.inverse import fact_symbols
+from specgen.check.transforms.model import CheckedTransform, Phase
+from specgen.check.transforms.types import output_type, rank_symbol, role_types
 from specgen.expr import Symbol, Type, full
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.symbols import Time

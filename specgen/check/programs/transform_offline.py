@@ -7,8 +7,8 @@ from dataclasses import replace
 from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram
-from specgen.check.transform_model import CheckedRecursion, CheckedTransform
-from specgen.check.transform_types import output_type, role_types
+from specgen.check.transforms.model import CheckedRecursion, CheckedTransform
+from specgen.check.transforms.types import output_type, role_types
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout

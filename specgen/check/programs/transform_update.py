@@ -5,8 +5,8 @@ from __future__ import annotations
 from specgen.check.model import identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram, new_rows
-from specgen.check.transform_model import CheckedTransform
-from specgen.check.transform_types import rank_symbol, role_types
+from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.types import rank_symbol, role_types
 from specgen.expr import Symbol, Typed, full
 from specgen.expr.builtins.site import convert
 from specgen.expr.builtins.table import TABLE

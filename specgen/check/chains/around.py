@@ -1,0 +1,111 @@
+"""Transforms in a chain that step the environment before them: what chains can do, what is read, what bounds follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from specgen.check.chains.model import Instance
+from specgen.check.chains.types import base_scope
+from specgen.check.model import CheckedEnv, Entry
+from specgen.check.transforms.model import CheckedTransform
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import SpecType, infer
+from specgen.expr.spec_types import Bound
+
+_INSTEAD = "put its class and those behind it into a TransformedEnv"
+
+
+def can_step(
+    transform: CheckedTransform,
+    env: CheckedEnv,
+    drawing: str | None,
+    learning: str | None,
+    span: Span,
+    sink: Sink,
+) -> bool:
+    """Whether a chain over an environment can hold a transform; reported where it can't.
+
+    Args:
+        transform: the transform.
+        env: the environment.
+        drawing: the name of a transform in front that draws at each step.
+        learning: the name of one that learns.
+        span: where the transform stands in the chain.
+        sink: takes the mistake.
+    """
+    around = transform.around
+    if around is None:
+        return True
+    why = None
+    if learning is not None:
+        why = f"steps what `{learning}` learns from"
+    elif env.gymnasium is not None or env.python is not None:
+        why = f"steps `{env.name}` itself, which is no declared environment"
+    elif around.kind == "reset_steps":
+        why = "steps after a reset"
+    elif around.kind == "repeat" and any(statement.draws for statement in env.step):
+        why = f"repeats the step of `{env.name}`, which draws"
+    elif around.kind == "repeat" and drawing is not None:
+        why = f"repeats `{drawing}`, which draws at each step"
+    elif transform.collected or around.taken is not None:
+        why = "collects values of each repetition"
+    elif transform.phase("action"):
+        why = "gives each repetition an action of its own"
+    if why is not None:
+        sink.add(
+            schema_rules.NOT_AVAILABLE.at(
+                span, f"`{transform.name}` {why}, which chains can't do yet", help=_INSTEAD
+            )
+        )
+    return why is None
+
+
+def repetitions(instance: Instance) -> int:
+    """How often a transform repeats the step in its chain, which knows its parameters."""
+    around = instance.transform.around
+    assert around is not None
+    assert around.count is not None
+    typed = infer(around.count.expr, base_scope(instance), around.count.source, Sink())
+    assert typed is not None
+    return int(typed.interval.low)
+
+
+def folded_entries(instance: Instance, span: Span, sink: Sink) -> Mapping[str, Entry]:
+    """The entries that a transform folds, with the bounds that they have then."""
+    around = instance.transform.around
+    found: dict[str, Entry] = {}
+    for row in instance.rows if around is not None else ():
+        for role in instance.transform.folded:
+            entry = row.inputs[role.name]
+            if entry.role != "reward":
+                sink.add(
+                    schema_rules.NOT_AVAILABLE.at(
+                        span,
+                        f"`{instance.transform.name}` folds `{entry.dotted}`, which is no reward; chains can't do that yet",
+                        help=_INSTEAD,
+                    )
+                )
+                continue
+            found[entry.dotted] = replace(entry, spec=_folded_spec(instance, role.name, entry.spec))
+    return found
+
+
+def _folded_spec(instance: Instance, role: str, spec: SpecType) -> SpecType:
+    """The bounds of 1 to n repetitions: of a sum the hull of all of them, of an extreme those of one."""
+    around = instance.transform.around
+    assert around is not None
+    if role in around.extremes:
+        return spec
+    dims = spec.dims or ()
+    if spec.kind != "bounded" or role not in around.sums or spec.low is None or spec.high is None:
+        return SpecType("unbounded", spec.dtype, dims)
+    count = repetitions(instance)
+    return replace(spec, low=_ends(spec.low, count, min), high=_ends(spec.high, count, max))
+
+
+def _ends(bound: Bound, count: int, choose: Callable[[float, float], float]) -> Bound:
+    if isinstance(bound, tuple):
+        return tuple(_ends(each, count, choose) for each in bound)
+    return choose(bound, bound * count)

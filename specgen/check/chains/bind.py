@@ -1,0 +1,344 @@
+"""Binding a transform to the keys at its position of a chain: one row for each of its repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from specgen.check.chains.args import Arguments
+from specgen.check.chains.around import can_step, folded_entries
+from specgen.check.chains.bounds import with_bounds
+from specgen.check.chains.inverse import InverseBinder
+from specgen.check.chains.keys import KeyFinder
+from specgen.check.chains.masks import end_masks, own_masks
+from specgen.check.chains.model import Instance, Row
+from specgen.check.chains.policy import check_policy_states
+from specgen.check.chains.position import Position
+from specgen.check.chains.types import cast_bounds, typed_row
+from specgen.check.chains.writes import hidden_entry, written_entry
+from specgen.check.model import Entry, dotted
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.types import taken_by
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+from specgen.values import dataclass
+
+
+@dataclass
+class Binder:
+    """Binds the transforms of a chain one after another.
+
+    Attributes:
+        file: where the chain stands.
+        path: its declaration path.
+        state: the keys at the present position; each transform changes them.
+        spans: where each transform stands.
+        keys: finds the keys that roles stand for.
+        drawing: a transform so far that draws at each step; None where there is none.
+        policy_states: the keys that the policy writes under `next`, with the transforms that reset them.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    state: Position
+    sink: Sink
+    spans: dict[int, Span] = field(default_factory=dict)
+    keys: KeyFinder = field(init=False)
+    drawing: str | None = None
+    policy_states: dict[str, str] = field(default_factory=dict)
+    learning: str | None = None
+
+    def __post_init__(self) -> None:
+        self.keys = KeyFinder(self.state, self.sink)
+
+    def bind(
+        self, position: int, transform: CheckedTransform, arguments: Arguments, span: Span
+    ) -> Instance | None:
+        """Bind a transform to the keys at this position, and apply what it writes."""
+        self.spans[position] = span
+        if not can_step(transform, self.state.env, self.drawing, self.learning, span, self.sink):
+            return None
+        if any(statement.draws for statement in (*transform.step, *transform.inverse)):
+            self.drawing = transform.name
+        before = self._faults()
+        path = f"{'.'.join(self.path)}.transforms[{position}]"
+        entries = dict(self.state.entries)
+        instance = Instance(
+            path, position, transform, entries, arguments.params, (), networks=arguments.networks
+        )
+        dropped = self._dropped_roles(instance)
+        rows = self._rows(instance, arguments, dropped)
+        check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
+        inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
+        inverse_rows = inverse.rows(before)
+        if self._faults() == before:
+            rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
+            if self._faults() == before:
+                rows = [with_bounds(instance, row) for row in rows]
+            for row in rows:
+                for name, entry in row.outputs.items():
+                    if not transform.output(name).hidden:
+                        where = self._span_of(transform.output(name), arguments, None)
+                        self.state.written_keys.check_group(entry, where)
+        if instance.learns:
+            self.learning = self.learning or transform.name
+            if len(rows) > 1 and any(buffer.each is None for buffer in transform.buffers):
+                message = f"`{transform.name}` learns one thing of several keys, which chains can't do yet"
+                help = "name one of them in `in_keys`, or use its class in a TransformedEnv"
+                self.sink.add(schema_rules.NOT_AVAILABLE.at(arguments.span("in_keys"), message, help=help))
+        sound = self._faults() == before
+        if sound and transform.around is not None:
+            bound = replace(instance, rows=tuple(rows))
+            self.state.entries.update(folded_entries(bound, arguments.span(), self.sink))
+        hidden = {output.name for output in transform.outputs if output.hidden}
+        written: set[str] = set()
+        for row in rows:
+            for name, entry in row.outputs.items():
+                if name in hidden:
+                    continue
+                written.add(entry.dotted)
+                # a new key is there for the transforms behind even if it is a mistake, so that it is reported once
+                if sound or entry.dotted not in self.state.entries:
+                    self.state.entries[entry.dotted] = entry
+                    self.state.dropped.pop(entry.dotted, None)
+        masks = own_masks(transform, rows, inverse_rows, arguments, self.keys, self.sink)
+        sound = self._faults() == before
+        self.state.take_actions(inverse_rows)
+        gone = tuple(
+            dict.fromkeys(
+                entry.dotted
+                for row in rows
+                for name, entry in row.inputs.items()
+                if name.partition(".")[0] in dropped and entry.dotted not in written
+            )
+        )
+        for key in gone:
+            if self.state.entries[key].role == "done":
+                message = f"`{key}` is a done flag, which can't be dropped"
+                self.sink.add(language_rules.DROPPED_FLAG.at(arguments.span(), message))
+                return None
+            del self.state.entries[key]
+            self.state.dropped[key] = f"`{transform.name}`, transform {position + 1} of this chain"
+        if sound:
+            end_masks(transform, inverse_rows, gone, masks, self.state, span, self.sink)
+            self.state.masks |= {action: mask for action, mask in masks.items() if mask not in gone}
+        return (
+            replace(instance, rows=tuple(rows), inverse_rows=tuple(inverse_rows), dropped=gone)
+            if sound
+            else None
+        )
+
+    def _faults(self) -> int:
+        """How many mistakes have been found."""
+        return len(self.sink) + len(self.keys.missing)
+
+    def _dropped_roles(self, instance: Instance) -> frozenset[str]:
+        """The roles whose keys go, for the parameters that the transform is given."""
+        drops = instance.transform.drops
+        return frozenset(d.role for d in drops if d.when is None or d.when.decide(instance.params))
+
+    # ----------------------------------------------------------------- forward
+
+    def _rows(self, instance: Instance, arguments: Arguments, dropped: frozenset[str]) -> list[Row]:
+        transform = instance.transform
+        before = self._faults()
+        inputs = self._repetitions(transform, arguments)
+        self._check_alike(transform, inputs, arguments)
+        out_keys = arguments.lists.get("out_keys")
+        if self._faults() > before:
+            self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
+            return []
+        outputs = [
+            output for output in transform.written(inverse=False) if not self._absent(output, arguments)
+        ]
+        free = [output for output in outputs if _chosen(output)]
+        if out_keys is not None and len(out_keys) != len(inputs) * len(free):
+            self.sink.add(
+                rules.KEY_COUNT.at(
+                    arguments.span("out_keys"),
+                    f"`{transform.name}` writes {len(inputs) * len(free)} keys here, out_keys has {len(out_keys)}",
+                )
+            )
+            return []
+        going = {
+            entry.dotted for row in inputs for name, entry in row.items() if name.partition(".")[0] in dropped
+        }
+        names = iter(enumerate(out_keys or ()))
+        static = {p.name: arguments.params[p.name] for p in transform.params if p.static and p.kind == "int"}
+        rows = []
+        for row in inputs:
+            sizes = self.keys.sizes(transform, row, arguments)
+            if sizes is None:
+                return []
+            named = {**static, **sizes}
+            written: dict[str, Entry] = {}
+            for output in outputs:
+                followed = None if output.each is None else row[output.each]
+                if output.hidden:
+                    written[output.name] = hidden_entry(instance, output, followed, named)
+                    continue
+                chosen, key = (
+                    next(names)
+                    if out_keys is not None and output in free
+                    else (None, self._key(output, followed, arguments))
+                )
+                made = written_entry(transform, output, followed, row, key, named)
+                where = self._span_of(output, arguments, chosen)
+                self.state.written_keys.note_output(
+                    made,
+                    row.values(),
+                    output,
+                    transform,
+                    where,
+                    written.values(),
+                    going | self._replaced(output),
+                )
+                if followed is not None:
+                    made = cast_bounds(transform, output, followed, made)
+                written[output.name] = made
+            rows.append(Row(row, written, sizes=sizes))
+        return rows
+
+    def _check_alike(
+        self, transform: CheckedTransform, inputs: list[dict[str, Entry]], arguments: Arguments
+    ) -> None:
+        """Report keys of different dimensions that are read together, element by element."""
+        for role in (role for role in transform.forward if role.form == "all"):
+            if taken_by(transform, role) <= {"concat"}:
+                continue
+            for row in inputs:
+                entries = [entry for name, entry in row.items() if name.partition(".")[0] == role.name]
+                other = next((one for one in entries if one.type.dims != entries[0].type.dims), None)
+                if other is not None:
+                    message = (
+                        f"`{transform.name}` reads keys of one shape together: `{entries[0].dotted}` is "
+                        f"{entries[0].spec}, `{other.dotted}` is {other.spec}"
+                    )
+                    help = "name keys of one shape in `in_keys`"
+                    self.sink.add(
+                        language_rules.SIZES_DIFFER.at(arguments.span("in_keys"), message, help=help)
+                    )
+
+    def _replaced(self, output: Output) -> set[str]:
+        """The keys that an output may take although they are there: a new reward takes the place of another."""
+        rewards = [key for key, entry in self.state.entries.items() if entry.role == "reward"]
+        return set(rewards) if output.reward else set()
+
+    def _repetitions(self, transform: CheckedTransform, arguments: Arguments) -> list[dict[str, Entry]]:
+        """What each role stands for, for each repetition; a role of several keys is numbered: `xs.0`."""
+        driver = transform.driver(inverse=False)
+        known = self.state.entries
+        if driver is not None:
+            listed = arguments.lists.get("in_keys") if driver.listed else None
+            found = self.keys.inputs(transform, driver, listed, "in_keys", arguments, known)
+            rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
+        else:
+            rows = [{}] if transform.forward or transform.written(inverse=False) else []
+        for role in sorted(transform.forward, key=lambda role: (role.form == "key", role.but is not None)):
+            if role is driver:
+                continue
+            if role.form == "each":
+                keyword = role.keyword or ""
+                chosen = arguments.lists.get(keyword)
+                found = self.keys.inputs(transform, role, chosen, keyword, arguments, known)
+                self._pair(transform, role, rows, found, arguments)
+            elif role.form == "all":
+                rows = self._together(transform, role, rows, arguments)
+            else:
+                for row in rows:
+                    entry = self._one(transform, role, row, arguments, known)
+                    if entry is not None:
+                        row[role.name] = entry
+        order = [role.name for role in transform.forward]
+        return [
+            dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
+        ]
+
+    def _pair(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        rows: list[dict[str, Entry]],
+        found: list[Entry],
+        arguments: Arguments,
+    ) -> None:
+        if len(found) != len(rows):
+            self.sink.add(
+                rules.PAIRED_KEYS.at(
+                    arguments.span(role.keyword) if role.keyword in arguments.lists else arguments.span(),
+                    f"`{transform.name}` reads {len(rows)} keys of `{role.paired}` and {len(found)} of "
+                    f"`{role.name}`, which go together",
+                )
+            )
+            return
+        for row, entry in zip(rows, found, strict=True):
+            row[role.name] = entry
+
+    def _together(
+        self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments
+    ) -> list[dict[str, Entry]]:
+        chosen = arguments.lists.get("in_keys") if role.listed or role.varargs else None
+        if role.varargs and chosen is None:
+            chosen = []
+        found = self.keys.inputs(transform, role, chosen, "in_keys", arguments, self.state.entries)
+        if role.but is not None:
+            left_out = {
+                entry.dotted
+                for row in rows
+                for name, entry in row.items()
+                if name.partition(".")[0] == role.but
+            }
+            found = [entry for entry in found if entry.dotted not in left_out]
+        numbered = {f"{role.name}.{index}": entry for index, entry in enumerate(found)}
+        return [{**row, **numbered} for row in rows]
+
+    def _one(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        row: Mapping[str, Entry],
+        arguments: Arguments,
+        known: Mapping[str, Entry],
+    ) -> Entry | None:
+        """The entry of a role with `key:`."""
+        keyword = role.keyword or ""
+        if role.beside is not None:
+            beside = row.get(role.beside)
+            if beside is None:
+                return None
+            key = (*beside.key[:-1], arguments.names.get(keyword, role.default[0]))
+        else:
+            key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
+        given = keyword in arguments.names or keyword in arguments.places
+        found = self.keys.inputs(transform, role, [key], keyword if given else None, arguments, known, row)
+        return found[0] if found else None
+
+    # -------------------------------------------------------------------- keys
+
+    def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
+        """Where the key of an output was chosen: in `out_keys`, by its keyword, or nowhere."""
+        if chosen is not None:
+            return arguments.span("out_keys", chosen)
+        named = output.keyword in arguments.names or output.keyword in arguments.places
+        return arguments.span(output.keyword) if named else arguments.span()
+
+    def _absent(self, output: Output, arguments: Arguments) -> bool:
+        return output.when is not None and not output.when.decide(arguments.params)
+
+    def _key(self, output: Output, entry: Entry | None, arguments: Arguments) -> Key:
+        keyword = output.keyword or ""
+        if entry is None:
+            return arguments.places.get(keyword, tuple(output.key.split(".")))
+        if keyword in arguments.places:
+            return arguments.places[keyword]
+        return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
+
+
+def _chosen(output: Output) -> bool:
+    """Whether the keys of an output are chosen with `out_keys`."""
+    return output.each is not None and output.keyword is None and not output.flag and not output.hidden

@@ -1,0 +1,181 @@
+"""Chains: transforms bound to an environment's keys, in order, with every key and type checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from specgen.check.chains.args import read_arguments
+from specgen.check.chains.bind import Binder
+from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.chains.networks import check_keywords
+from specgen.check.chains.order import warn_order
+from specgen.check.chains.position import Position
+from specgen.check.lints.chains import lint_instance
+from specgen.check.model import Checked, CheckedEnv
+from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
+from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.diagnostics.rules import transforms_offline as offline_rules
+from specgen.schema.load import SchemaFile
+
+__all__ = ["CheckedChain", "check_chain"]
+
+
+_BY_HAND = {
+    "ModuleTransform": "declare a transform with what the module reads and writes, under `networks`: "
+    "the module is a keyword of the chain then"
+}
+"""What to write for transforms of the runtime that no schema declares."""
+
+
+def check_chain(
+    file: SchemaFile,
+    name: str,
+    module: str,
+    envs: Mapping[str, Checked[CheckedEnv]],
+    transforms: Mapping[str, Checked[CheckedTransform]],
+    *,
+    declared: tuple[Collection[str], Collection[str]],
+    sink: Sink,
+) -> Checked[CheckedChain] | None:
+    """Check a chain.
+
+    Args:
+        file: where it is declared.
+        name: its name under `chains:`.
+        module: the generated module that it goes to, dotted.
+        envs: the checked environments that it may name.
+        transforms: the checked transforms that it may name.
+        declared: the names of all environments and transforms in sight, those with mistakes included.
+        sink: takes every mistake.
+    """
+    chain = file.module.chains[name]
+    path = ("chains", name)
+    if chain.env not in envs:
+        if chain.env not in declared[0]:
+            sink.add(
+                schema_rules.UNKNOWN_DECLARATION.at(
+                    file.span(*path, "env"),
+                    f"unknown environment `{chain.env}`",
+                    help=suggestion(chain.env, declared[0])
+                    or "declare it under `envs`, or `import` the file that does",
+                )
+            )
+        return None
+    mine = Sink()
+    env = envs[chain.env]
+    state = Position(name, env.value, file.span(*path, "env"), mine)
+    binder = Binder(file, path, state, mine)
+    instances: list[Instance] = []
+    complete = True
+    for index, entry in enumerate(chain.transforms):
+        kind = entry if isinstance(entry, str) else next(iter(entry), "")
+        if not isinstance(entry, str) and len(entry) != 1:
+            complete = False
+            named = " and ".join(f"`{name}`" for name in entry) or "none"
+            mine.add(
+                rules.CHAIN_ENTRY.at(
+                    file.span(*path, "transforms", index),
+                    f"an entry names one transform, this one names {named}",
+                    help="write each as an entry of its own"
+                    if entry
+                    else "write a name, or leave the entry out",
+                )
+            )
+            continue
+        if kind not in transforms:
+            complete = False
+            if kind not in declared[1]:
+                where = (
+                    file.span(*path, "transforms", index)
+                    if isinstance(entry, str)
+                    else file.key_span(*path, "transforms", index, kind)
+                )
+                mine.add(
+                    schema_rules.UNKNOWN_DECLARATION.at(
+                        where,
+                        f"unknown transform `{kind}`",
+                        help=_BY_HAND.get(kind)
+                        or suggestion(kind, declared[1])
+                        or "declare it under `transforms`, or `import` the file that does",
+                    )
+                )
+            continue
+        place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
+        name_span = (file.span if isinstance(entry, str) else file.key_span)(*path, *place)
+        if refusal := _refusal(transforms[kind].value, name_span):
+            complete = False
+            mine.add(refusal)
+            continue
+        arguments = read_arguments(file, (*path, *place), transforms[kind].value, mine)
+        if arguments is None:
+            complete = False
+        elif complete:
+            instance = binder.bind(index, transforms[kind].value, arguments, file.key_span(*path, *place))
+            if instance is not None:
+                instances.append(instance)
+                if not mine.has_errors:
+                    lint_instance(instance, arguments.span, mine)
+    binder.keys.report_missing_keys()
+    check_keywords(instances, env.value, binder.spans, mine)
+    warn_order(instances, binder.spans, mine)
+    if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
+        mine.add(
+            language_rules.NO_REWARD_LEFT.at(
+                file.span(*path, "transforms"), "every reward is dropped, and none is written in its place"
+            )
+        )
+    sink.extend(mine.items)
+    if mine.has_errors or not complete:
+        return None
+    return Checked(
+        CheckedChain(
+            name,
+            module,
+            " ".join(chain.doc.split()),
+            env,
+            tuple(instances),
+            dict(state.entries),
+            tuple(state.actions.values()),
+            dict(state.masks),
+        )
+    )
+
+
+def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
+    """Why a transform can't stand in a chain; None for one that can."""
+    if transform.recursion is not None:
+        message = f"`{transform.name}` computes something of recorded data only"
+        help = "leave it out of the chain, and call it on rollouts"
+        return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
+    if (what := _beyond_chains(transform)) is not None:
+        message = f"`{transform.name}` {what}, which chains can't do yet"
+        help = f"put it around the chain: TransformedEnv(…, {transform.name}(…))"
+        return schema_rules.NOT_AVAILABLE.at(span, message, help=help)
+    return None
+
+
+def _beyond_chains(transform: CheckedTransform) -> str | None:
+    """What a transform does that no chain can; None for one that chains may hold."""
+    python = transform.python
+    if python is not None and python.reads_env:
+        return "reads the environment"
+    if python is not None and "inverse" in python.phases:
+        return "computes by a class what the environment is given"
+    if python is not None and any(output.flag for output in transform.outputs):
+        return "raises done flags by a class"
+    if any(role.form == "flag" for role in transform.roles):
+        return "reads a done flag of another key"
+    first = next(iter(transform.forward), None)
+    if transform.buffers and (first is None or first.form == "all"):
+        return "learns, and of no single key"
+    if any(node.op == "batch_rank" for statement in transform.reset for node in statement.typed.nodes()):
+        return "asks for positions of rows"
+    networks = {network.name for network in transform.networks}
+    phases: tuple[Phase, ...] = ("inverse", "update", *AROUND_PHASES)
+    for phase in phases:
+        if any(not statement.reads.isdisjoint(networks) for statement in transform.phase(phase)):
+            return f"calls a network in `{phase}`"
+    return None

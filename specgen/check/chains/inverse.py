@@ -1,0 +1,357 @@
+"""Binding the inverse of a transform in a chain: which actions it gives the environment, and what the policy writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from specgen.check.chains.args import Arguments
+from specgen.check.chains.keys import KeyFinder
+from specgen.check.chains.model import Instance, Row
+from specgen.check.chains.position import Position
+from specgen.check.chains.types import base_scope, shape_of, typed_row
+from specgen.check.chains.writes import sizes_of, written_entry
+from specgen.check.model import Constant, Entry, Statement, identifier
+from specgen.check.outer_specs import ClassesJoinedError, Way, followed
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.inverse import bound_names, classes_name
+from specgen.check.transforms.model import CheckedTransform
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, infer
+from specgen.expr.sizes import Dim, Rest
+from specgen.expr.spec_limits import Bound, flatten
+from specgen.expr.symbols import Key
+from specgen.values import dataclass
+
+
+@dataclass
+class InverseBinder:
+    """Binds the inverse of one transform to the actions at its position.
+
+    Attributes:
+        instance: the transform with its parameters.
+        arguments: what the chain gives it.
+        state: the keys at the present position.
+        keys: finds the keys that roles stand for.
+        span: where the transform stands.
+        sink: takes every mistake.
+        present: the actions behind it, as far as they are known.
+    """
+
+    instance: Instance
+    arguments: Arguments
+    state: Position
+    keys: KeyFinder
+    span: Span
+    sink: Sink
+    present: set[str] = field(default_factory=set)
+
+    def rows(self, faults: int) -> list[Row]:
+        """The repetitions, typed and with the specs of what the policy writes; none after a mistake.
+
+        Args:
+            faults: how many mistakes there were before this transform.
+        """
+        found: list[Row] = []
+        for inputs in self._repetitions():
+            if any(self._refused(entry) for entry in inputs.values()):
+                continue
+            found.append(Row(inputs, {}))
+        outputs = [o for o in self.transform.written(inverse=True) if not self._absent(o)]
+        if len(self.sink) + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
+            return []
+        names = iter(self.arguments.lists.get("out_keys_inv") or ())
+        self.present = self.state.actions.keys() - {e.dotted for row in found for e in row.inputs.values()}
+        made = [self._row(row, outputs, names) for row in found]
+        return [row for row in made if row is not None]
+
+    @property
+    def transform(self) -> CheckedTransform:
+        """The transform."""
+        return self.instance.transform
+
+    # -------------------------------------------------------------------- keys
+
+    def _repetitions(self) -> list[dict[str, Entry]]:
+        transform, arguments = self.transform, self.arguments
+        driver = transform.driver(inverse=True)
+        known = self.state.actions | self.state.entries
+        rows: list[dict[str, Entry]] = [{}] if transform.backward else []
+        if driver is not None:
+            chosen = arguments.lists.get("in_keys_inv")
+            if chosen is None and "in_keys" in arguments.lists:
+                chosen = []  # who chooses keys wants no others
+            found = self.keys.inputs(transform, driver, chosen, "in_keys_inv", arguments, known)
+            rows = [{driver.name: entry} for entry in found]
+        for role in transform.backward:
+            if role is driver:
+                continue
+            keyword = role.keyword or ""
+            if role.form == "each":
+                found = self.keys.inputs(
+                    transform, role, arguments.lists.get(keyword), keyword, arguments, known
+                )
+                if len(found) != len(rows):
+                    message = (
+                        f"`{transform.name}` takes {len(rows)} keys of `{role.paired}` and {len(found)} of"
+                    )
+                    self.sink.add(
+                        rules.PAIRED_KEYS.at(arguments.span(), f"{message} `{role.name}`, which go together")
+                    )
+                    return []
+                for row, entry in zip(rows, found, strict=True):
+                    row[role.name] = entry
+                continue
+            given = keyword in arguments.names or keyword in arguments.places
+            for row in rows:
+                key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
+                if role.beside is not None and role.beside in row:
+                    last = arguments.names.get(keyword, role.default[0])
+                    key = (*row[role.beside].key[:-1], last)
+                found = self.keys.inputs(
+                    transform, role, [key], keyword if given else None, arguments, known, row
+                )
+                row |= dict(zip((role.name,), found, strict=False))
+        return rows
+
+    def _refused(self, entry: Entry) -> bool:
+        if entry.role != "action":
+            self.sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    self.span,
+                    f"`{self.transform.name}` inverts the state `{entry.dotted}`; in a chain only actions can be inverted yet",
+                    help="declare the state as float32, or use the dynamic class in a TransformedEnv",
+                )
+            )
+        return entry.role != "action"
+
+    def _absent(self, output: Output) -> bool:
+        return output.when is not None and not output.when.decide(self.instance.params)
+
+    def _keys_fit(self, rows: Sequence[Row], outputs: Sequence[Output]) -> bool:
+        out_keys = self.arguments.lists.get("out_keys_inv")
+        wanted = len(rows) * sum(self._chosen(output) for output in outputs)
+        if out_keys is not None and len(out_keys) != wanted:
+            message = f"`{self.transform.name}` takes {wanted} keys here, out_keys_inv has {len(out_keys)}"
+            self.sink.add(rules.KEY_COUNT.at(self.arguments.span("out_keys_inv"), message))
+            return False
+        if rows and not outputs:
+            replaced = next(iter(rows[0].inputs.values()))
+            message = f"with these arguments nothing takes the place of `{replaced.dotted}`"
+            self.sink.add(rules.WRONG_INPUT.at(self.span, f"`{self.transform.name}`: {message}"))
+            return False
+        return True
+
+    def _chosen(self, output: Output) -> bool:
+        role = self.transform.role(output.each or "")
+        return role.form == "each" and output.keyword is None
+
+    def _key(self, output: Output, entry: Entry, names: Iterator[Key]) -> Key:
+        if self._chosen(output) and "out_keys_inv" in self.arguments.lists:
+            return next(names)
+        keyword = output.keyword or ""
+        if keyword in self.arguments.places:
+            return self.arguments.places[keyword]
+        last = self.arguments.names.get(keyword, output.key)
+        return (*entry.key[:-1], last.replace("{}", entry.key[-1]))
+
+    # -------------------------------------------------------------------- rows
+
+    def _row(self, row: Row, outputs: Sequence[Output], names: Iterator[Key]) -> Row | None:
+        sizes = self.keys.sizes(self.transform, row.inputs, self.arguments)
+        if sizes is None:
+            return None
+        before = len(self.sink)
+        params = self.instance.params.items()
+        numbers = {**{name: value for name, value in params if isinstance(value, int)}, **sizes}
+        tables = dict(bound_tables(self.instance, self.transform.backward, row.inputs))
+        scope = base_scope(self.instance) | _sizes_scope(sizes) | _tables_scope(self.instance, tables)
+        likes: dict[str, Statement] = {}
+        written: dict[str, Entry] = {}
+        facts = dict(_tables_scope(self.instance, tables))
+        for output in outputs:
+            entry = row.inputs[output.each or ""]
+            key = self._key(output, entry, names)
+            made = self._entry(output, entry, row, key, numbers, scope, likes)
+            if made is None:
+                return None
+            where = self.arguments.span()
+            self.state.written_keys.note_action(made, where, self.present)
+            self.present.add(made.dotted)
+            written[output.name] = made
+            if (named := classes_name(output)) is not None:
+                counts = made.spec.nvec
+                list_ = Type("list", (len(counts),), "lit")
+                facts[named[0]] = Binding(list_, ANYTHING, what="classes", items=made.spec.counts)
+        used = {symbol.path: table for symbol, table in _symbols(self.instance, tables)}
+        bound = replace(row, outputs=written, sizes=sizes, facts=facts, tables=used)
+        typed = typed_row(self.instance, bound, self.arguments.span, self.sink, inverse=True)
+        return self._with_specs(typed, likes) if len(self.sink) == before else None
+
+    def _entry(
+        self,
+        output: Output,
+        entry: Entry,
+        row: Row,
+        key: Key,
+        numbers: Mapping[str, int],
+        scope: Mapping[str, Binding],
+        likes: dict[str, Statement],
+    ) -> Entry | None:
+        """The entry that the policy writes, as its declaration says; None after a mistake."""
+        if output.kind is not None:
+            spec = self._choices(output, entry, numbers)
+            return None if spec is None else replace(entry, key=key, spec=spec, type=spec.type())
+        statement = next((one for one in self.transform.outer if one.target == output.name), None)
+        if statement is None:
+            made = written_entry(self.transform, output, entry, row.inputs, key, numbers)
+            return replace(made, role="action")
+        roles = {
+            name: Binding(one.type, one.spec.interval, what="role", symbol=_symbol(self.instance, name, one))
+            for name, one in row.inputs.items()
+        }
+        found = Sink()
+        typed = infer(statement.expr, {**scope, **roles}, statement.source, found)
+        if typed is None:
+            first = next(item for item in found.items if item.severity == "error")
+            message = f"`{self.transform.name}` can't be applied to `{entry.dotted}` ({entry.spec})"
+            self.sink.add(
+                rules.WRONG_INPUT.at(
+                    self.span,
+                    f"{message}: {first.message}",
+                    notes=[Note(f"in `{statement.path}`", first.span)],
+                    help=first.help,
+                )
+            )
+            return None
+        likes[output.name] = replace(statement, typed=typed)
+        type_ = replace(typed.type, level="batch", stretch=frozenset())
+        return replace(
+            entry, key=key, spec=SpecType("unbounded", type_.dtype, type_.dims), type=type_, doc=output.doc
+        )
+
+    def _choices(self, output: Output, entry: Entry, numbers: Mapping[str, int]) -> SpecType | None:
+        """The type of choices among classes, whose numbers are known here."""
+        kind = output.kind
+        assert kind is not None
+        role = self.transform.role(output.each or "")
+        named = sum(not isinstance(size, Rest) for size in role.dims)
+        shape = entry.type.shape
+        rest = shape[: len(shape) - named]
+        dims = tuple(
+            size
+            for dim in kind.shape
+            for size in (rest if isinstance(dim, Rest) else (sizes_of(dim, numbers),))
+        )
+        if kind.n is not None:
+            return replace(kind, shape=dims, n=sizes_of(kind.n, numbers))
+        counts = tuple(self._count(count, numbers) for count in kind.nvec)
+        widths = tuple(number for count in counts for number in count)
+        if named and len(widths) == 1:
+            widths = widths * shape[-1]
+        if named and len(widths) != shape[-1]:
+            message = f"there are {len(widths)} numbers of classes for {shape[-1]} choices: `{entry.dotted}` is {entry.spec}"
+            self.sink.add(rules.WRONG_INPUT.at(self.span, f"`{self.transform.name}`: {message}"))
+            return None
+        return replace(kind, shape=dims, nvec=widths)
+
+    def _count(self, count: Dim, numbers: Mapping[str, int]) -> tuple[int, ...]:
+        given: Any = self.instance.params.get(str(count))
+        return tuple(given) if isinstance(given, tuple | list) else (sizes_of(count, numbers),)
+
+    def _with_specs(self, row: Row, likes: Mapping[str, Statement]) -> Row:
+        """The row with what follows of the values that the policy may write."""
+        constants = {
+            f"{self.instance.path}.params.{param.name}": self.instance.params[param.name]
+            for param in self.transform.params
+            if param.kind == "tensor" and self.instance.params[param.name] is not None
+        }
+        constants |= {path: table.value for path, table in row.tables.items()}
+        statements = row.bound["inverse"]
+        made = dict(row.outputs)
+        for name, entry in row.outputs.items():
+            output = self.transform.output(name)
+            index = next(i for i, one in enumerate(statements) if one.target == output.each)
+            read = {one for statement in statements for one in statement.reads if one in row.outputs}
+            if output.kind is not None or output.interval is not None or output.dims is not None:
+                continue
+            if read != {name} or sum(name in one.reads for one in statements) > index + 1:
+                continue
+            inwards = Way(statements[index], tuple(statements[:index]), inwards=True)
+            outwards = Way(likes[name], ()) if name in likes else None
+            taken = row.inputs[output.each or ""]
+            try:
+                spec = followed(taken.spec, entry.type, outwards, inwards, constants)
+            except ClassesJoinedError:
+                self.sink.add(
+                    language_rules.CLASSES_JOINED.at(
+                        self.span,
+                        f"`{self.transform.name}` tears apart or joins the classes of `{taken.dotted}`, "
+                        f"{_said(taken.spec)}",
+                    )
+                )
+                return row
+            made[name] = replace(entry, spec=spec)
+        return replace(row, outputs=made)
+
+
+def bound_tables(
+    instance: Instance, roles: Sequence[Role], inputs: Mapping[str, Entry]
+) -> Iterator[tuple[str, Constant]]:
+    """The bounds of what the environment takes, as tables of the chain, by what expressions call them."""
+    for role in roles:
+        entry = inputs.get(role.name)
+        for (name, argument), side in zip(bound_names(role), ("low", "high"), strict=False):
+            if entry is None:
+                continue
+            bound: Bound = getattr(entry.spec, side)
+            value = _listed(bound)
+            own = argument.removeprefix(f"{role.name}_")
+            called = f"{instance.field}_{entry.name}_{own}"
+            type_ = Type(entry.spec.dtype, shape_of(value), "const")
+            yield name, Constant(called, type_, value, f"the {side} bounds of `{entry.dotted}`")
+
+
+def _listed(bound: Bound) -> Any:
+    return [_listed(one) for one in bound] if isinstance(bound, tuple) else bound
+
+
+def _symbols(instance: Instance, tables: Mapping[str, Constant]) -> Iterator[tuple[Symbol, Constant]]:
+    for name, table in tables.items():
+        path = f"{instance.path}.{table.name}"
+        numbers = list(flatten(table.value if not isinstance(table.value, list) else _tupled(table.value)))
+        values = Interval(min(numbers), max(numbers))
+        yield Symbol(path, identifier(name.replace("(", "_").replace(")", "")), table.type, values), table
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
+
+
+def _tables_scope(instance: Instance, tables: Mapping[str, Constant]) -> dict[str, Binding]:
+    symbols = [symbol for symbol, _ in _symbols(instance, tables)]
+    return {
+        name: Binding(symbol.type, symbol.interval, what="bound", symbol=symbol)
+        for name, symbol in zip(tables, symbols, strict=True)
+    }
+
+
+def _sizes_scope(sizes: Mapping[str, int]) -> dict[str, Binding]:
+    kind = Type("int64", (), "lit")
+    return {
+        name: Binding(kind, Interval(size, size), static=size, what="size") for name, size in sizes.items()
+    }
+
+
+def _symbol(instance: Instance, name: str, entry: Entry) -> Symbol:
+    return Symbol(f"{instance.path}.outer.in.{name}", identifier(name), entry.type, entry.spec.interval)
+
+
+def _said(spec: SpecType) -> str:
+    counts = spec.nvec or (spec.n,)
+    shape = f"[{', '.join(map(str, spec.shape))}]" if spec.shape else ""
+    return f"{spec.kind}({', '.join(map(str, counts))}){shape}"

@@ -1,0 +1,187 @@
+"""Finding the keys that a role stands for at its position of a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from specgen.check.chains.args import Arguments
+from specgen.check.chains.position import Position
+from specgen.check.model import Entry, dotted
+from specgen.check.transforms.entries import Role
+from specgen.check.transforms.model import CheckedTransform
+from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr.patterns import Match, NoMatch, match
+from specgen.expr.symbols import Key
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """A key that a transform reads and that is not there at its position, where `known` ones are.
+
+    It `follows` where a transform before it would have written the key, and can't for a mistake of its own; `choose`
+    says how to name another one, where this one was nobody's choice.
+    """
+
+    transform: CheckedTransform
+    key: str
+    place: Span
+    known: tuple[str, ...]
+    follows: bool
+    dropped: str | None
+    choose: str | None
+
+
+@dataclass
+class KeyFinder:
+    """Finds keys, and remembers those that are missing until all that write keys are known.
+
+    Attributes:
+        state: the keys at the present position.
+        missing: keys that were read and are not there.
+        unwritten: keys that would be there if a transform were right.
+    """
+
+    state: Position
+    sink: Sink
+    missing: list[_Missing] = field(default_factory=list)
+    unwritten: set[str] = field(default_factory=set)
+
+    def inputs(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        chosen: list[Key] | None,
+        argument: str | None,
+        arguments: Arguments,
+        known: Mapping[str, Entry],
+        row: Mapping[str, Entry] | None = None,
+    ) -> list[Entry]:
+        """The entries that a role stands for.
+
+        Args:
+            transform: whose role it is.
+            role: the role.
+            chosen: the keys that it is given, or None for its default.
+            argument: the argument that gives them, if one does.
+            arguments: what the transform is given.
+            known: the entries at this position.
+            row: what other roles stand for, whose dimensions it may have.
+        """
+        shapes = shapes_of(row or {})
+        inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
+        pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])
+        if chosen is None and transform.needs_keys(role) and not inverse_only:
+            self.sink.add(
+                rules.KEYS_NEEDED.at(
+                    arguments.span(),
+                    f"`{transform.name}` needs `{argument}`",
+                    help="say which keys it works on",
+                )
+            )
+            return []
+        found: list[Entry] = []
+        for index, selector in enumerate(
+            [dotted(key) for key in chosen] if chosen is not None else role.default
+        ):
+            listed = chosen is not None and argument in arguments.lists
+            place = arguments.span(argument, index) if argument and listed else arguments.span()
+            if argument and not listed and argument in (*arguments.names, *arguments.places):
+                place = arguments.span(argument)
+            if chosen is not None and chosen.index(chosen[index]) < index:
+                self.sink.add(
+                    rules.KEY_COLLISION.at(
+                        place,
+                        f"`{transform.name}` is given `{selector}` twice",
+                        help="list each key once; an entry of its own transforms it once more",
+                    )
+                )
+                continue
+            if selector.startswith("env."):
+                found += [
+                    e
+                    for e in self.state.group(selector)
+                    if role.structural or isinstance(match(pattern, e.spec, None, shapes), Match)
+                ]
+                continue
+            entry = known.get(selector)
+            if entry is None:
+                self.missing.append(
+                    _Missing(
+                        transform,
+                        selector,
+                        place,
+                        tuple(known),
+                        selector in self.unwritten,
+                        self.state.dropped.get(selector),
+                        f"say which: `{argument}: […]`" if chosen is None and argument else None,
+                    )
+                )
+            elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
+                message = f"`{transform.name}` needs {pattern}, `{selector}` is {entry.spec}"
+                fitting = [
+                    key
+                    for key, other in known.items()
+                    if other.role != "done" and isinstance(match(pattern, other.spec, None, shapes), Match)
+                ]
+                help = f"what fits here: {', '.join(f'`{key}`' for key in fitting) or 'no key'}"
+                self.sink.add(rules.WRONG_INPUT.at(place, message, help=help))
+            else:
+                found.append(entry)
+        return list({entry.dotted: entry for entry in found}.values())
+
+    def sizes(
+        self, transform: CheckedTransform, row: Mapping[str, Entry], arguments: Arguments
+    ) -> Mapping[str, int] | None:
+        """What the named sizes of a repetition's patterns are; None after reporting two numbers for one."""
+        sizes: Mapping[str, int] = {}
+        keys: dict[str, str] = {}
+        for name, entry in row.items():
+            role = transform.role(name.partition(".")[0])
+            found = match(role.spec, entry.spec, sizes, shapes_of(row))
+            if isinstance(found, NoMatch):
+                if found.numbers is None:
+                    continue  # what follows done sets has any shape
+                here, other = found.numbers[1], found.numbers[0]
+                message = f"`{found.size}` is {other} for `{keys[found.size]}`, {here} for `{entry.dotted}`"
+                self.sink.add(language_rules.SIZES_DIFFER.at(arguments.span(), message))
+                return None
+            keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
+            sizes = found.sizes
+        return sizes
+
+    def report_missing_keys(self) -> None:
+        """Report the keys that a transform reads and nothing before it writes, once all writers are known."""
+        writers = self.state.written_keys.last_writers
+        for one in self.missing:
+            if one.follows:
+                continue
+            if one.dropped is not None:
+                message = f"`{one.key}` was dropped by {one.dropped}"
+                help = f"put `{one.transform.name}` in front of it"
+                self.sink.add(language_rules.DROPPED_KEY.at(one.place, message, help=help))
+                continue
+            last = one.key.rsplit(".", 1)[-1]
+            nested = [key for key in one.known if "." in key and key.rsplit(".", 1)[-1] == last]
+            where = f"; the environment writes `{nested[0]}`" if nested else ""
+            help_ = (
+                f"write `in_keys: [{nested[0]}]`" if nested else suggestion(one.key, {*one.known, *writers})
+            )
+            notes: list[str | Note] = []
+            if (writer := writers.get(one.key)) is not None:
+                where = f" yet: `{writer[0]}` writes it, behind this one"
+                help_ = f"move `{one.transform.name}` behind `{writer[0]}`"
+                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
+            elif not nested:
+                notes = [f"the keys here are {', '.join(sorted(one.known))}"]
+                help_ = help_ or one.choose
+            message = f"no key `{one.key}` for `{one.transform.name}`{where}"
+            self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
+
+
+def shapes_of(row: Mapping[str, Entry]) -> dict[str, tuple[int, ...]]:
+    """The dimensions of what each role stands for."""
+    return {name: entry.type.shape for name, entry in row.items()}

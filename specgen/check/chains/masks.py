@@ -1,0 +1,101 @@
+"""The masks of a chain: which observation says what of an action is allowed, as far as the policy writes that action."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from specgen.check.chains.args import Arguments
+from specgen.check.chains.keys import KeyFinder
+from specgen.check.chains.model import Row
+from specgen.check.chains.position import Position
+from specgen.check.masks import mask_fault
+from specgen.check.model import Entry
+from specgen.check.transforms.model import CheckedTransform
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import devices as done_rules
+from specgen.diagnostics.rules import env_lints as lint_rules
+
+
+def own_masks(
+    transform: CheckedTransform,
+    rows: Sequence[Row],
+    inverse_rows: Sequence[Row],
+    arguments: Arguments,
+    keys: KeyFinder,
+    sink: Sink,
+) -> dict[str, str]:
+    """The actions that a transform has a mask for, each with the key of that.
+
+    Args:
+        transform: the transform.
+        rows: its repetitions.
+        inverse_rows: those of its inverse.
+        arguments: what the chain gives it.
+        keys: finds the keys that roles stand for.
+        sink: takes the mistakes.
+    """
+    found: dict[str, str] = {}
+    for name, role in transform.masks.items():
+        action = next((row.outputs[name] for row in inverse_rows if name in row.outputs), None)
+        if any(passed.name == name for passed in transform.passed):
+            action = _passed(transform, name, arguments, keys)
+        if action is None or not rows:
+            continue  # what is missing is reported with the keys, or it does not exist
+        mask = keys.state.entries.get(rows[0].inputs[role].dotted, rows[0].inputs[role])
+        if (fault := mask_fault(action, mask)) is not None:
+            sink.add(done_rules.MASK_SHAPE.at(arguments.span(), f"`{transform.name}`: {fault}"))
+            continue
+        found[action.dotted] = mask.dotted
+    return found
+
+
+def _passed(transform: CheckedTransform, name: str, arguments: Arguments, keys: KeyFinder) -> Entry | None:
+    """The action that a role stands for which goes to the environment as it is."""
+    role = transform.role(name)
+    keyword = role.keyword or ""
+    given = keyword in arguments.places
+    key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
+    actions = keys.state.actions
+    found = keys.inputs(transform, role, [key], keyword if given else None, arguments, actions)
+    return found[0] if found else None
+
+
+def end_masks(
+    transform: CheckedTransform,
+    inverse_rows: Sequence[Row],
+    dropped: Collection[str],
+    masks: Collection[str],
+    state: Position,
+    span: Span,
+    sink: Sink,
+) -> None:
+    """Forget the masks of actions that a transform changes, and those that it drops or gives another shape; it is warned of.
+
+    Args:
+        transform: the transform.
+        inverse_rows: the repetitions of its inverse.
+        dropped: the keys that it drops.
+        masks: the actions that it has masks for itself.
+        state: the keys behind it, and the masks in front of it.
+        span: where it stands.
+        sink: takes the warnings.
+    """
+    changed = {entry.dotted for row in inverse_rows for entry in row.inputs.values()}
+    for action, mask in list(state.masks.items()):
+        if action in changed:
+            message = (
+                f"`{transform.name}` changes `{action}`: random actions keep to its mask `{mask}` no longer"
+            )
+            help = "put a transform with `masks` behind it"
+        elif mask in dropped:
+            message = f"`{transform.name}` drops `{mask}`, the mask of `{action}`: random actions keep to it no longer"
+            help = f"keep `{mask}`"
+        elif mask_fault(state.actions[action], state.entries[mask]) is not None:
+            entry = state.entries[mask]
+            message = f"`{transform.name}` makes `{mask}`, the mask of `{action}`, {entry.type}: random actions keep to it no longer"
+            help = "give what it makes another key"
+        else:
+            continue
+        del state.masks[action]
+        if action not in masks:
+            sink.add(lint_rules.MASK_LOST.at(span, message, help=help))

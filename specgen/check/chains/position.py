@@ -1,0 +1,70 @@
+"""The keys at one position of a chain: those of the environment, and what transforms have made of them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.chains.model import Row
+from specgen.check.chains.writes import WrittenKeys
+from specgen.check.model import CheckedEnv, Entry, dotted
+from specgen.diagnostics import Sink, Span
+from specgen.expr import SpecType
+from specgen.expr.symbols import Key
+from specgen.program.program import DONE_FLAGS
+
+
+class Position:
+    """The entries at the present position of a chain.
+
+    Attributes:
+        entries: what the environment returns, by dotted key.
+        actions: what it is given.
+        dropped: the keys that are gone, each with the transform that dropped it.
+        masks: the actions that have a mask, each with the key of that.
+    """
+
+    def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
+        self.env = env
+        self.written_keys = WrittenKeys(name, env, span, sink)
+        self.entries: dict[str, Entry] = {}
+        self.dropped: dict[str, str] = {}
+        for entry in (*env.observation, *env.state, *env.reward):
+            self.entries[entry.dotted] = entry
+        for prefix in env.done:
+            for flag in DONE_FLAGS:
+                key = (*prefix, flag)
+                spec = SpecType("unbounded", "bool", env.done_dims[prefix])
+                self.entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
+        self.actions = {entry.dotted: entry for entry in env.action}
+        self.masks = dict(env.masks)
+
+    def take_actions(self, rows: Iterable[Row]) -> None:
+        """Let what the policy writes stand in the place of what an inverse gives."""
+        rows = list(rows)
+        gone = {entry.dotted for row in rows for entry in row.inputs.values()}
+        first = {next(iter(row.inputs.values())).dotted: row for row in rows}
+        found: dict[str, Entry] = {}
+        for name, action in self.actions.items():
+            if name in first:
+                found.update((entry.dotted, entry) for entry in first[name].outputs.values())
+            elif name not in gone:
+                found[name] = action
+        self.actions = found
+
+    def group(self, selector: str) -> list[Entry]:
+        """The keys of `env.observation`, `env.reward`, `env.done`, `env.state` or `env.action`."""
+        group = selector.removeprefix("env.")
+        if group == "done":
+            return [
+                entry
+                for key, entry in self.entries.items()
+                if entry.role == "done" and entry.key[-1] == "done" and self._root_most(entry.key)
+            ]
+        if group == "action":
+            return list(self.actions.values())
+        groups = ("observation", "state") if group == "observation" else (group,)
+        return [entry for entry in self.entries.values() if entry.role in groups]
+
+    def _root_most(self, key: Key) -> bool:
+        prefix = key[:-1]
+        return not any(other != prefix and prefix[: len(other)] == other for other in self.env.done)

@@ -1,0 +1,1 @@
+"""Losses: what their declarations and expressions say, proved before anything of them is printed."""

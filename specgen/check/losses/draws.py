@@ -1,0 +1,106 @@
+"""The draws of losses that are of no distribution: noise in the shape of a value, and a choice among members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from specgen.check.losses.distributions import UNTYPED
+from specgen.check.losses.forward import Chosen, Count, ForwardValue, Noise
+from specgen.check.losses.values import ForwardValues
+from specgen.diagnostics import Rule, Sink
+from specgen.diagnostics.rules import losses as rules
+from specgen.expr import Binding, SourceText, Type, infer, tree
+from specgen.expr.dtypes import is_float
+from specgen.expr.tree import Expr
+from specgen.expr.types import Distribution
+from specgen.values import dataclass
+
+DRAW_FUNCTIONS: Final = {"normal_like": "normal_like(x)", "choose": "choose(x, k, axis=ensemble)"}
+"""How the functions are called that draw without a distribution."""
+
+
+def is_draw(call: tree.Call) -> bool:
+    """Whether a call is of one of these functions."""
+    return call.function.path in DRAW_FUNCTIONS
+
+
+@dataclass(frozen=True)
+class DrawReader:
+    """Reads draws in one expression.
+
+    Attributes:
+        scope: what expressions read.
+        source: the text of the expression.
+        sink: takes every mistake.
+    """
+
+    scope: Mapping[str, Binding]
+    source: SourceText
+    sink: Sink
+
+    def draw(
+        self, call: tree.Call, value: ForwardValue | None, values: ForwardValues, site: int
+    ) -> Noise | Chosen | None:
+        """The draw that a call is; None after reporting a mistake.
+
+        Args:
+            call: the call.
+            value: its first argument; None where that is computed by expressions.
+            values: what is known of the values of the class.
+            site: the number of the draw.
+        """
+        name = call.function.path
+        takes = 1 if name == "normal_like" else 2
+        axes = [one.value for one in call.keywords if one.name == "axis"]
+        if len(call.args) != takes or len(axes) != len(call.keywords) or len(axes) != takes - 1:
+            self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
+            return None
+        if value is None:
+            message = f"`{name}` takes data, or what a network or a draw gives, and this is computed of them"
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
+        type = values.type_of(value)
+        return self._noise(call, value, type, site) if takes == 1 else self._chosen(call, value, type, site)
+
+    def _noise(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Noise | None:
+        if isinstance(type, Distribution) or not is_float(type.dtype):
+            what = "has no type" if type.dtype == UNTYPED.dtype else f"is {type}"
+            message = f"noise has the shape of floating-point numbers, `{self._written(call.args[0])}` {what}"
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
+        return Noise(value, site)
+
+    def _chosen(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Chosen | None:
+        axis = call.keywords[0].value
+        if not isinstance(axis, tree.Name) or axis.path != "ensemble":
+            self._fail(rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
+            return None
+        if "ensemble" not in type.axes:
+            message = f"`{self._written(call.args[0])}` is {type}: it has no axis `ensemble`"
+            self._fail(rules.DRAW, call.args[0], message, None)
+            return None
+        count = self.count(call.args[1], "k")
+        return None if count is False or count is None else Chosen(value, count, site)
+
+    def count(self, expr: Expr | None, name: str) -> Count | Literal[False] | None:
+        """A number of draws, the argument `name`; False after reporting that it is none."""
+        if expr is None:
+            return None
+        typed = infer(expr, self.scope, self.source, self.sink)
+        if typed is None:
+            return False
+        if typed.type.dtype == "int64" and typed.type.python and typed.interval.low >= 1:
+            return Count(expr, self.source, typed)
+        message = (
+            f"`{name}` is how many are drawn, a whole number of at least 1, and this is not known to be one"
+        )
+        help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
+        self._fail(rules.DISTRIBUTION if name == "n" else rules.DRAW, expr, message, help)
+        return False
+
+    def _written(self, expr: Expr) -> str:
+        return self.source.text[expr.start : expr.end]
+
+    def _fail(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
+        self.sink.add(rule.at(self.source.span_of(at.start, at.end), message, help=help))

@@ -1,0 +1,59 @@
+"""The losses of one file, parents before those that extend them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from specgen.check.losses.loss import CheckedLoss, check_loss
+from specgen.check.losses.model import LossClass
+from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
+from specgen.check.model import Checked
+from specgen.diagnostics import Sink
+from specgen.schema.load import SchemaFile
+
+
+def check_losses(
+    file: SchemaFile,
+    module: str,
+    imported: Mapping[str, ParentLoss],
+    others: frozenset[str],
+    sink: Sink,
+) -> tuple[dict[str, Checked[CheckedLoss]], dict[str, ParentLoss]]:
+    """Check every loss of a file that has a class.
+
+    Args:
+        file: the loaded file.
+        module: its dotted generated module.
+        imported: the losses of other files that it sees.
+        others: names of declarations that are no losses.
+        sink: takes every mistake; what is wrong in a loss with a class is not said again of those that extend it.
+
+    Returns:
+        The checked losses, parents first, and all of them as those know them that extend them.
+    """
+    whole = whole_losses(file, module, imported, others, sink)
+    checked: dict[str, Checked[CheckedLoss]] = {}
+    parents = dict(whole.parents)
+    for name in whole.order:
+        base = whole.bases.get(name)
+        base = parents.get(base.name, base) if base is not None else None
+        if base is not None and not base.sound:
+            parents[name] = replace(parents[name], sound=False)
+            continue
+        above = base.made if base is not None else None
+        if parents[name].abstract:
+            parents[name] = replace(parents[name], made=above)
+            continue
+        found = Sink()
+        loss = check_loss(whole.file, name, module, found)
+        if base is not None:
+            found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
+        sink.extend(found.items)
+        if loss is None:
+            parents[name] = replace(parents[name], sound=False)
+        else:
+            checked[name] = Checked(replace(loss.value, parent=above))
+            made = LossClass(name, module, frozenset(role.accepted for role in loss.value.roles))
+            parents[name] = replace(parents[name], made=made)
+    return checked, parents

@@ -1,0 +1,132 @@
+"""The terms and metrics of a loss in their forms: when there are such, and what each sample has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from specgen.check.losses.builtins import which_member
+from specgen.check.losses.conditions import Presence, read_condition
+from specgen.check.losses.masks import is_mask
+from specgen.check.losses.model import CheckedLoss, Requirement
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import Binding, Typed
+from specgen.expr.dtypes import is_float
+from specgen.program.conditions import ALWAYS, Condition, condition_of
+from specgen.schema.load import SchemaFile
+from specgen.schema.loss import Loss, Metric, Term
+from specgen.source import Scalar
+from specgen.values import dataclass
+
+
+@dataclass
+class Outputs:
+    """Checks what a loss says of its terms and metrics besides their expressions.
+
+    Attributes:
+        file, path, loss: where they stand, and what they say.
+        scope: what conditions read.
+        sink: takes every mistake.
+        when: the conditions found so far, by the name of the term or metric.
+    """
+
+    file: SchemaFile
+    path: tuple[str, ...]
+    loss: Loss
+    scope: Mapping[str, Binding]
+    sink: Sink
+    when: dict[str, Typed] = field(default_factory=dict)
+
+    @property
+    def each(self) -> frozenset[str]:
+        """The metrics of which every sample's value is kept."""
+        found = self.loss.metrics.items()
+        return frozenset(name for name, one in found if isinstance(one, Metric) and one.each is not None)
+
+    @property
+    def elementwise(self) -> frozenset[str]:
+        """The terms of which a sample may have several numbers."""
+        return frozenset(n for n, one in self.loss.terms.items() if isinstance(one, Term) and one.elementwise)
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The terms that say which samples count for them."""
+        found = self.loss.terms.items()
+        return tuple(name for name, one in found if isinstance(one, Term) and one.mask is not None)
+
+    def form(self, section: str, name: str) -> bool:
+        """Whether an entry says what it is and when it is there; reported where it does not."""
+        given = getattr(self.loss, section).get(name)
+        here = (*self.path, section, name)
+        if isinstance(given, Metric) and (given.value is None) == (given.each is None):
+            message = f"`{name}` needs either `value`, which is averaged, or `each`, which is kept"
+            self.sink.add(schema_rules.MISSING_FIELD.at(self.file.key_span(*here), message))
+            return False
+        if not isinstance(given, (Term, Metric)) or given.when is None:
+            return True
+        condition = read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
+        if condition is None:
+            return False
+        self.when[name] = condition
+        return True
+
+    def fits(self, section: str, name: str, typed: Typed, source: Scalar) -> bool:
+        """Whether a value is what an entry of its section is: reported where it is not."""
+        if section == "let" or (section == "metrics" and name not in self.each):
+            return True
+        per_sample = typed.type.level == "batch"
+        if section == "mask":
+            return is_mask(typed, source, self.sink)
+        if section == "metrics":
+            if per_sample:
+                return True
+            message = f"`{name}` keeps one value of each sample, this is the same for all"
+            bare = f"write `{name}: {source.text}`"
+            self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=bare))
+            return False
+        vector = section == "terms" and name in self.elementwise
+        one = (vector or typed.type.dims == ()) and not typed.type.axes
+        if one and per_sample and is_float(typed.type.dtype):
+            return True
+        help = "reduce its axes, as in sum(x, axis=-1)" if typed.type.dims else None
+        help = which_member(typed) if typed.type.axes else help
+        same = ", the same for all samples" if one and not per_sample else ""
+        what = "floating-point numbers of each sample" if vector else "one floating-point number per sample"
+        message = f"`{name}` is {what}, this is {typed.type}{same}"
+        self.sink.add(rules.NOT_PER_SAMPLE.at(source.span, message, help=help))
+        return False
+
+
+def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) -> None:
+    """Report reads of what may be missing: optional parameters, keys and networks, and keys under a condition."""
+    presence = Presence(sink, [_condition(one) for one in loss.require])
+    for param in loss.params:
+        if param.optional:
+            presence.may_be_missing(scope[param.name])
+    for role in loss.roles:
+        if role.optional and role.name in scope:
+            presence.may_be_missing(scope[role.name])
+        if role.when is not None and (found := scope.get(role.name)) and found.symbol is not None:
+            presence.there[found.symbol] = condition_of(role.when)
+    for one in loss.learnables:
+        if one.when is not None:
+            presence.there[one.symbol] = condition_of(one.when)
+    optional = {network.name: network for network in loss.networks if network.optional}
+    for made in loss.forward:
+        if made.network in optional:
+            presence.there[made.symbol] = presence.given(scope[made.network])
+    for statement in loss.let:
+        presence.value(statement.symbol, statement.typed)
+    if loss.mask is not None:
+        presence.output("mask", loss.mask.typed, loss.mask.source, ALWAYS)
+    for name, mask in loss.masks.items():
+        under = condition_of(loss.when[name]) if name in loss.when else ALWAYS
+        presence.output(name, mask.typed, mask.source, under)
+    for section in (loss.terms, loss.metrics, loss.writes):
+        presence.statements(section, loss.when)
+
+
+def _condition(requirement: Requirement) -> Condition:
+    return condition_of(requirement.condition.typed)

@@ -1,0 +1,1 @@
+"""Transforms: what their declarations say, proved of every chain that may take them."""

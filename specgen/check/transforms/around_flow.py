@@ -1,0 +1,115 @@
+"""What `around` reads and assigns, and what it leaves out: outputs and actions, rewards that get lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.statements import SectionResult
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.flow import value_reads
+from specgen.check.transforms.model import Around
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import around as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.program.program import DONE_FLAGS
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import Transform
+from specgen.schema.transform_around import Around as DeclaredAround
+
+
+def check_around_flow(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    declared: DeclaredAround,
+    names: tuple[Iterable[Role], Iterable[Output]],
+    sink: Sink,
+) -> None:
+    """Report outputs and actions that nothing assigns, and values that get lost."""
+    roles, outputs = names
+    collected = set(declared.collect)
+    known = [output.name for output in outputs if not output.inverse]
+    if declared.taken is not None and declared.taken not in known:
+        sink.add(
+            schema_rules.UNKNOWN_DECLARATION.at(
+                file.span(*path, "around", "taken"),
+                f"no output `{declared.taken}` for the number of repetitions",
+                help=suggestion(declared.taken, known) or "declare it under `out`, as `int64[...]`",
+            )
+        )
+    for output in outputs:
+        if not output.inverse and output.name not in collected and output.name != declared.taken:
+            sink.add(
+                schema_rules.MISSING_ASSIGNMENT.at(
+                    file.key_span(*path, "out", output.name),
+                    f"output `{output.name}` is never assigned",
+                    help=f"add `{output.name}: …` to `collect`",
+                )
+            )
+    acted = declared.action if isinstance(declared.action, dict) else {}
+    for role in roles:
+        if role.inverse and role.name not in acted and role.name not in transform.inverse:
+            sink.add(
+                schema_rules.MISSING_ASSIGNMENT.at(
+                    file.key_span(*path, "in", role.name),
+                    f"nothing assigns `{role.name}`",
+                    help=f"add `action: {{{role.name}: …}}` to `around`",
+                )
+            )
+    if isinstance(declared.action, str) and (declared.action != "random" or declared.repeat is not None):
+        sink.add(
+            schema_rules.WRONG_TYPE.at(
+                file.span(*path, "around", "action"),
+                "`action` is an expression for each inverse role"
+                + (", or `random`" if declared.reset_steps is not None else ""),
+            )
+        )
+    for role in roles:
+        if role.name in declared.fold and any(
+            entry.rsplit(".", 1)[-1] in DONE_FLAGS for entry in role.default
+        ):
+            sink.add(
+                schema_rules.WRONG_TARGET.at(
+                    file.key_span(*path, "around", "fold", role.name),
+                    "done flags are those of the last repetition",
+                    help="leave it out; `until` stops rows",
+                )
+            )
+    if declared.repeat is not None and not sink.has_errors:
+        _warn_of_lost_reward(file, path, declared, roles, sink)
+
+
+def _warn_of_lost_reward(
+    file: SchemaFile, path: tuple[str, ...], declared: DeclaredAround, roles: Iterable[Role], sink: Sink
+) -> None:
+    rewards = [
+        role.name
+        for role in roles
+        if role.default and all(entry.rsplit(".", 1)[-1] == "reward" for entry in role.default)
+    ]
+    if not any(name in declared.fold for name in rewards):
+        sink.add(
+            rules.REWARD_LOST.at(
+                file.key_span(*path, "around"),
+                "only the last repetition's reward is returned",
+                help="add a role for the reward, and `fold: {reward: acc.reward + next.reward}`",
+            )
+        )
+
+
+def recalled_by_around(around: Around | None, names: Iterable[str]) -> tuple[str, ...]:
+    """The names whose value before the step `around` reads."""
+    if around is None or around.kind == "reset_steps":
+        return ()
+    statements = [one for phase, section in around.sections.items() if phase != "action" for one in section]
+    return tuple(name for name in names if any(name in value_reads(one.expr) for one in statements))
+
+
+def around_sections(around: Around | None) -> dict[str, SectionResult]:
+    """The parts of `around` as sections, for what looks at all of a transform's statements."""
+    if around is None:
+        return {}
+    found = {str(phase): SectionResult(statements) for phase, statements in around.sections.items()}
+    if around.count is not None:
+        found["count"] = SectionResult((around.count,))
+    return found

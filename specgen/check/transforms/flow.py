@@ -1,0 +1,254 @@
+"""What a transform's phases read and assign, and whether they do so completely."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from specgen.check.conditions import may_be_absent
+from specgen.check.model import Parameter, Statement
+from specgen.check.statements import SectionResult
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.model import Phase
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.expr import Expr
+from specgen.expr.tree import Call, Name, children
+from specgen.schema.load import SchemaFile, find
+from specgen.source import Mapping as MappingNode
+
+_LIKE = ("zeros_like", "ones_like", "full_like")
+
+
+def value_reads(expr: Expr) -> frozenset[str]:
+    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`."""
+    if isinstance(expr, Name):
+        return frozenset({expr.path})
+    below = children(expr)
+    if isinstance(expr, Call) and expr.function.path in _LIKE and below and isinstance(below[0], Name):
+        below = below[1:]
+    return frozenset(name for child in below for name in value_reads(child))
+
+
+def computed_of(names: Collection[str], sections: Iterable[SectionResult]) -> frozenset[str]:
+    """What is computed of some names in the sections of a transform, without `next.`; also by way of other values."""
+    found: set[str] = set()
+    for section in sections:
+        behind = {*names}
+        for statement in section.statements:
+            if not statement.reads.isdisjoint(behind):
+                behind.add(statement.target)
+                found.add(statement.target.removeprefix("next."))
+    return frozenset(found)
+
+
+def check_flow(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    sections: Mapping[Phase, SectionResult],
+    sink: Sink,
+) -> None:
+    """Report outputs that are not computed when they must be, and values that nobody has."""
+    assigned = {phase: _written(file, (*path, phase)) for phase in sections}
+    outputs, roles = list(outputs), list(roles)
+    misnamed = _assigns_unknown(file, path, [*outputs, *roles], sections)
+    for output in outputs:
+        if output.inverse:
+            continue
+        mapped = output.name in assigned["map"]
+        stepped = f"next.{output.name}" in assigned["step"]
+        fresh = output.name in assigned["reset"]
+        if mapped and (stepped or fresh):
+            _report(
+                file, path, output, sink, "is assigned by `map` and by `reset` or `step`", "keep one of them"
+            )
+        elif output.policy:
+            _report_policy(file, path, output, stepped, fresh, sink)
+        elif misnamed:  # an output may be meant by that, and one mistake gives one message
+            continue
+        elif not mapped and not stepped:
+            _report(
+                file,
+                path,
+                output,
+                sink,
+                "is never assigned after a step",
+                f"add `next.{output.name}: …` to `step`",
+            )
+        elif not mapped and not fresh and not output.flag and not output.reward:  # a reset gives no reward
+            _report(
+                file, path, output, sink, "is never assigned at a reset", f"add `{output.name}: …` to `reset`"
+            )
+    for role in roles:
+        if role.inverse and role.name not in assigned["inverse"]:
+            sink.add(
+                rules.MISSING_ASSIGNMENT.at(
+                    file.key_span(*path, "in", role.name),
+                    f"nothing under `inverse` assigns `{role.name}`",
+                    help=f"add `{role.name}: …` under `inverse`",
+                )
+            )
+    _hidden_is_read(file, path, outputs, sections, sink)
+    _flags_only_rise(outputs, sections["step"], sink)
+    _nothing_unknown(outputs, sections, sink)
+
+
+def _assigns_unknown(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    declared: Iterable[Role | Output],
+    sections: Mapping[Phase, SectionResult],
+) -> bool:
+    """Whether a phase assigns a name that is not declared, and that nothing reads: its section reports it."""
+    names = {one.name for one in declared}
+    read = {name for section in sections.values() for one in section.statements for name in one.reads}
+    nodes = [find(file.root, (*path, phase)) for phase in ("reset", "map", "step")]
+    targets = [key.text for node in nodes if isinstance(node, MappingNode) for key, _ in node.entries]
+    unread = [name for name in targets if name.startswith("next.") or name not in read]
+    return any(name.removeprefix("next.") not in names for name in unread)
+
+
+def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:
+    """What the phase at `path` assigns, or was meant to: a statement with a mistake is not missing as well."""
+    phase = path[-1]
+    node = find(file.root, path)
+    names = (
+        {key.text.removeprefix("next.") for key, _ in node.entries}
+        if isinstance(node, MappingNode)
+        else set()
+    )
+    return {f"next.{name}" for name in names} if phase == "step" else names
+
+
+def _hidden_is_read(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    outputs: Iterable[Output],
+    sections: Mapping[Phase, SectionResult],
+    sink: Sink,
+) -> None:
+    phases: tuple[Phase, ...] = ("step", "map")
+    reading = [statement for phase in phases for statement in sections[phase].statements]
+    read = frozenset[str]().union(*(value_reads(statement.expr) for statement in reading))
+    for output in outputs:
+        if output.hidden and output.name not in read:
+            span = file.key_span(*path, "out", output.name)
+            message = f"nothing reads `{output.name}`, and nobody sees it"
+            help = "read it in `step` or `map`, or leave `hidden` out"
+            sink.add(language_rules.HIDDEN_UNREAD.at(span, message, help=help))
+
+
+def _report_policy(
+    file: SchemaFile, path: tuple[str, ...], output: Output, stepped: bool, fresh: bool, sink: Sink
+) -> None:
+    """Report a state of the policy that a step assigns, or that nothing resets."""
+    if stepped:
+        span = file.key_span(*path, "step", f"next.{output.name}")
+        sink.add(language_rules.POLICY_STATE.at(span, f"the policy writes `{output.name}`, a step does not"))
+    elif not fresh:
+        span = file.key_span(*path, "out", output.name)
+        help = f"add `{output.name}: …` to `reset`"
+        sink.add(language_rules.POLICY_STATE.at(span, f"nothing resets `{output.name}`", help=help))
+
+
+def _report(
+    file: SchemaFile, path: tuple[str, ...], output: Output, sink: Sink, what: str, help: str
+) -> None:
+    sink.add(
+        rules.MISSING_ASSIGNMENT.at(
+            file.key_span(*path, "out", output.name), f"output `{output.name}` {what}", help=help
+        )
+    )
+
+
+def _flags_only_rise(outputs: Iterable[Output], step: SectionResult, sink: Sink) -> None:
+    flags = {f"next.{output.name}" for output in outputs if output.flag}
+    for statement in step.statements:
+        if statement.target not in flags:
+            continue
+        rises = getattr(statement.expr, "op", None) == "or" and any(
+            isinstance(operand, Name) and operand.path == statement.target
+            for operand in children(statement.expr)
+        )
+        if not rises:
+            sink.add(
+                transform_rules.FLAG_FALLS.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{statement.target}` may only be raised",
+                    help=f"write `{statement.target} or …`",
+                    notes=["an episode that the environment has ended stays ended"],
+                )
+            )
+
+
+def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[Phase, SectionResult], sink: Sink) -> None:
+    """A step may read outputs before the step only where they are carried; a reset has no value before it."""
+    plain = {output.name for output in outputs if not output.carry}
+    every = {output.name for output in outputs}
+    defined: set[str] = set()
+    for statement in sections["reset"].statements:
+        for name in sorted(value_reads(statement.expr) & (every - defined)):
+            sink.add(
+                transform_rules.NO_VALUE.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{name}` has no value yet at a reset",
+                    help=f"`zeros_like({name})` takes only its shape and dtype",
+                )
+            )
+        defined.add(statement.target)
+    for statement in sections["step"].statements:
+        for name in sorted(value_reads(statement.expr) & plain):
+            sink.add(
+                transform_rules.NO_VALUE.at(
+                    statement.source.span_of(0, len(statement.source.text)),
+                    f"`{name}` is not carried from one step to the next",
+                    help=f"add it to `carry`, or write `next.{name}`",
+                )
+            )
+
+
+def check_optional_params(
+    params: Iterable[Parameter],
+    assigned: Iterable[Role | Output],
+    sections: Mapping[str, SectionResult],
+    sink: Sink,
+) -> None:
+    """Report statements that read a parameter which may not have been given."""
+    conditions = {one.name: None if isinstance(one, Role) else one.when for one in assigned}
+    optional = frozenset(param.name for param in params if param.optional)
+    for section in sections.values():
+        by_target = {statement.target: statement for statement in section.statements}
+        for target in by_target:
+            if target.removeprefix("next.") not in conditions:
+                continue  # a local value is as conditional as what reads it
+            when = conditions[target.removeprefix("next.")]
+            given = frozenset[str]() if when is None else when.given
+            for statement in _behind(by_target, target, conditions):
+                for name in sorted(may_be_absent(statement.expr, optional, given)):
+                    sink.add(
+                        transform_rules.MAY_BE_ABSENT.at(
+                            statement.source.span_of(0, len(statement.source.text)),
+                            f"`{name}` may not have been given",
+                            help=f"declare the output with `when: given({name})`",
+                        )
+                    )
+
+
+def _behind(
+    by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
+) -> list[Statement]:
+    """The statement of an output and those of the local values that it uses."""
+    found: dict[str, Statement] = {}
+    pending = [target]
+    while pending:
+        name = pending.pop()
+        if name in found or name not in by_target:
+            continue
+        if name != target and name.removeprefix("next.") in outputs:
+            continue
+        found[name] = by_target[name]
+        pending += by_target[name].reads
+    return list(found.values())

@@ -1,0 +1,109 @@
+"""Transforms whose behaviour is a Python class: what it is given and returns; the class itself is never imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specgen.check.python_source import python_source
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.model import PythonPhases
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import python_env as python_rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.diagnostics.rules import transform_networks as rules
+from specgen.expr.dtypes import is_abstract
+from specgen.expr.sizes import Rest
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import Transform
+
+_SAID_BY_CLASS = ("reset", "step", "map", "inverse", "update", "around", "networks", "buffers")
+_TOGETHER = ({"map"}, {"reset", "step"}, set[str]())
+"""The phases that go together; `inverse` goes with each of them."""
+
+
+def check_python_phases(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    module: str,
+    roles: Iterable[Role],
+    outputs: Iterable[Output],
+    sink: Sink,
+) -> PythonPhases | None:
+    """The class behind the transform at `path`; None where it has none, or after reporting what is wrong with it."""
+    if transform.python is None:
+        for field in ("phases", "reads_env"):
+            if getattr(transform, field):
+                sink.add(
+                    rules.PYTHON_PHASES.at(
+                        file.key_span(*path, field),
+                        f"`{field}` says something of a Python class, and there is none",
+                        help="name it: `python: package.module:Class`",
+                    )
+                )
+        return None
+    before = len(sink.items)
+    source = python_source(file.scalar(*path, "python"), module, sink)
+    for field in _SAID_BY_CLASS:
+        if getattr(transform, field):
+            sink.add(
+                python_rules.SAID_BY_CLASS.at(
+                    file.key_span(*path, field),
+                    f"`{field}` has no place beside `python`",
+                    help=f"`{source.name}` says what happens; leave one of the two out",
+                )
+            )
+    _check_phases(file, path, transform, sink)
+    for role in roles:
+        if role.form not in ("each", "key") or role.dims == (Rest(),) or role.shaped_as:
+            message = f"nobody knows what one row of `{role.name}` is for `{source.name}`"
+            help = f'name the dimensions of a row: `{role.name}: {{type: "{role.pattern}[..., n]"}}`'
+            sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
+        elif role.inverse and is_abstract(role.pattern):
+            message = f"nobody knows which dtype `{source.name}` gives `{role.name}`"
+            help = f'write one: `{role.name}: {{type: "float32[..., n]", inverse: true}}`'
+            sink.add(rules.NETWORK_DECLARED.at(file.key_span(*path, "in", role.name), message, help=help))
+    for output in outputs:
+        span = file.key_span(*path, "out", output.name)
+        if output.flag and "step" not in transform.phases:
+            message = f"`{output.name}` is a done flag, which only a step raises"
+            sink.add(rules.PYTHON_PHASES.at(span, message, help="write `phases: [reset, step]`"))
+        elif output.flag and output.each is None:
+            message = f"`{output.name}` is a done flag, and nothing says beside which others it stands"
+            help = (
+                f'follow a role, `done: {{each: env.done, type: "bool[]"}}`: `{output.name}: {{each: done}}`'
+            )
+            sink.add(rules.NETWORK_DECLARED.at(span, message, help=help))
+        elif output.when is not None or output.policy:
+            sink.add(
+                schema_rules.NOT_AVAILABLE.at(
+                    span, f"`{output.name}` of a Python class can't be conditional, or the policy's, yet"
+                )
+            )
+        elif output.dtype is None and (not output.inverse or output.like is None):
+            what = "given to" if output.inverse else "computed by"
+            message = f"`{output.name}` is {what} a class, and has no type of its own"
+            sink.add(rules.NETWORK_DECLARED.at(span, message, help="declare it, as in `type: float32[64]`"))
+    if len(sink.items) > before:
+        return None
+    return PythonPhases(source, tuple(transform.phases), transform.reads_env)
+
+
+def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform, sink: Sink) -> None:
+    phases: set[str] = set(transform.phases)
+    span = file.span(*path, "phases") if transform.phases else file.key_span(*path, "python")
+    inverse = next((name for name, role in transform.in_.items() if role.inverse), None)
+    if "offline" in phases:
+        at = file.span(*path, "phases", transform.phases.index("offline"))
+        sink.add(schema_rules.NOT_AVAILABLE.at(at, "`offline` of a Python class is not available yet"))
+    elif phases - {"inverse"} not in _TOGETHER or not phases or len(phases) != len(transform.phases):
+        message = "the phases of a class are `map`, or `reset` and `step`; and `inverse`"
+        help = "write `phases: [map]` for what depends on nothing but the same moment, else `phases: [reset, step]`"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
+    elif "inverse" in phases and inverse is None:
+        message = "`inverse` computes what the environment is given, and no role is that"
+        help = 'declare it: `u: {each: [action], type: "float32[n]", inverse: true}`'
+        sink.add(rules.PYTHON_PHASES.at(span, message, help=help))
+    elif "inverse" not in phases and inverse is not None:
+        message = f"`{inverse}` is what the environment is given, and no phase computes it"
+        sink.add(rules.PYTHON_PHASES.at(span, message, help="add `inverse` to the phases"))

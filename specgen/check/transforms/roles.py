@@ -1,0 +1,251 @@
+"""The roles of a transform: which keys they stand for, and of what type these are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from specgen.check.attributes import TRANSFORM_ATTRIBUTES
+from specgen.check.names import Names, refused
+from specgen.check.params import words_of
+from specgen.check.transforms.entries import Role, RoleForm
+from specgen.check.transforms.model import driver_of
+from specgen.check.transforms.names import transform_key_refusal
+from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.expr import CONCRETE, SpecType, parse_type
+from specgen.expr.sizes import ANY_DIMS
+from specgen.schema.fields import Param
+from specgen.schema.load import SchemaFile
+from specgen.schema.transform import InKey, Transform
+from specgen.values import dataclass
+
+GROUPS = ("env.observation", "env.reward", "env.done", "env.action", "env.state")
+_INPUT_GROUPS = ("env.action", "env.state")
+_FORMS: tuple[RoleForm, ...] = ("each", "key", "all", "flag")
+_OF: Mapping[str, tuple[RoleForm, ...]] = {
+    "with_": ("each",),
+    "beside": ("key",),
+    "keyword": ("key",),
+    "but": ("all",),
+    "varargs": ("all",),
+    "of": ("flag",),
+    "dtype": ("each",),
+}
+"""Fields that only some forms of a role have."""
+
+PATTERNS = {
+    "float": ("float32", "float64"),
+    "number": tuple(dtype for dtype in CONCRETE if dtype != "bool"),
+    "any": tuple(CONCRETE),
+}
+"""The dtypes that a pattern admits."""
+
+
+def claim_keyword(keyword: str, span: Span, names: Names, sink: Sink) -> bool:
+    """Take a name for a keyword of the constructor."""
+    if keyword in TRANSFORM_ATTRIBUTES:
+        sink.add(refused(keyword, "every transform has it", "keyword", span))
+        return False
+    return names.claim(keyword, "keyword", span)
+
+
+def check_roles(
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, names: Names, sink: Sink
+) -> tuple[Role, ...]:
+    """Check `in` of the transform at `path`."""
+    checker = _Roles(file, path, transform, names, sink)
+    found = tuple(filter(None, (checker.role(name, role) for name, role in transform.in_.items())))
+    checker.check_drivers(found)
+    return tuple(checker.linked(role, found) for role in found)
+
+
+def flags_elsewhere(roles: Iterable[Role], *, step: bool) -> dict[str, str]:
+    """The names of flags that a phase can't read, with what to say of each; `step` is whether it is a step."""
+    flags = [role for role in roles if role.form == "flag"]
+    help = "a done flag is what a step returned: it is read under `step`, as `next.{}`"
+    found = {role.name: help.format(role.name) for role in flags}
+    return found if step else found | {f"next.{name}": text for name, text in found.items()}
+
+
+@dataclass
+class _Roles:
+    file: SchemaFile
+    path: tuple[str, ...]
+    transform: Transform
+    names: Names
+    sink: Sink
+
+    def role(self, name: str, role: InKey) -> Role | None:
+        """One role; None after reporting what is wrong with it."""
+        here = (*self.path, "in", name)
+        if not self.names.claim(name, "role", self.file.key_span(*here)):
+            return None
+        given = [form for form in _FORMS if getattr(role, form) is not None]
+        if len(given) != 1:
+            self.sink.add(
+                rules.MISSING_FIELD.at(
+                    self.file.key_span(*here),
+                    f"role `{name}` needs exactly one of `each`, `key`, `all` and `flag`",
+                )
+            )
+            return None
+        form = given[0]
+        default = self._default(here, role, form)
+        spec = self._pattern(here, role)
+        if default is None or spec is None or not self._fields_fit(here, role, form):
+            return None
+        if role.keyword is not None and not claim_keyword(
+            role.keyword, self.file.span(*here, "keyword"), self.names, self.sink
+        ):
+            return None
+        dtypes = PATTERNS.get(spec.dtype, (spec.dtype,))
+        made = Role(name, default, spec.dtype, dtypes, spec.dims, role.inverse, role.doc, form)
+        return replace(
+            made,
+            paired=role.with_,
+            beside=role.beside or role.of,
+            keyword=self._keyword(name, role, form),
+            but=role.but,
+            varargs=role.varargs,
+            optional=role.optional,
+            spec=spec,
+            dtype=role.dtype,
+        )
+
+    def _keyword(self, name: str, role: InKey, form: RoleForm) -> str | None:
+        if form == "key":
+            return role.keyword or f"{name}_key"
+        return f"{name}_keys" if role.with_ is not None else None
+
+    def _fields_fit(self, here: tuple[str, ...], role: InKey, form: RoleForm) -> bool:
+        for field, forms in _OF.items():
+            if getattr(role, field) and form not in forms:
+                name = field.rstrip("_")
+                self.sink.add(
+                    rules.UNKNOWN_FIELD.at(
+                        self.file.key_span(*here, name),
+                        f"`{name}` goes with `{forms[0]}:`, not with `{form}:`",
+                    )
+                )
+                return False
+        if role.dtype is not None and not self._says_a_dtype(here, role.dtype):
+            return False
+        if form == "flag" and role.of is None:
+            self.sink.add(
+                rules.MISSING_FIELD.at(self.file.key_span(*here), f"role `{here[-1]}` needs `of:` and a role")
+            )
+            return False
+        if form == "flag" and "type" in role.model_fields_set:
+            message = f"`{here[-1]}` is a truth value of the dimensions of `{role.of}`"
+            span = self.file.key_span(*here, "type")
+            self.sink.add(rules.UNKNOWN_FIELD.at(span, message, help="leave `type` out"))
+            return False
+        if form == "flag" and not self.transform.step:
+            span = self.file.key_span(*here)
+            message = f"`{here[-1]}` is a done flag, which is read under `step`, and there is none"
+            self.sink.add(transform_rules.NO_VALUE.at(span, message))
+            return False
+        if form == "key" and role.optional:
+            message = "a key that may be missing is not available yet"
+            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, "optional"), message))
+            return False
+        return True
+
+    def _says_a_dtype(self, here: tuple[str, ...], name: str) -> bool:
+        """Whether a parameter is a static choice of dtypes; reported otherwise."""
+        found = {
+            name: words_of(param)
+            for name, param in self.transform.params.items()
+            if isinstance(param, Param) and param.static and not param.optional
+        }
+        fitting = [name for name, words in found.items() if words and all(word in CONCRETE for word in words)]
+        if name not in fitting:
+            message = f"`dtype: {name}` names no parameter that is a static choice of dtypes"
+            help = suggestion(name, fitting) or "declare it: `type: enum(float32, float64), static: true`"
+            self.sink.add(
+                transform_rules.WRONG_CONDITION.at(self.file.span(*here, "dtype"), message, help=help)
+            )
+        return name in fitting
+
+    def _default(self, here: tuple[str, ...], role: InKey, form: RoleForm) -> tuple[str, ...] | None:
+        """The keys and groups that a role stands for where nobody chooses others."""
+        written = getattr(role, form)
+        entries = (written,) if isinstance(written, str) else tuple(written)
+        for index, entry in enumerate(entries):
+            place: tuple[str | int, ...] = (
+                (*here, form, index) if isinstance(written, list) else (*here, form)
+            )
+            if not self._selector(entry, role.inverse, form, place):
+                return None
+        return entries
+
+    def _selector(self, entry: str, inverse: bool, form: RoleForm, place: tuple[str | int, ...]) -> bool:
+        if not entry.startswith("env."):
+            if wrong := next(
+                (reason for part in entry.split(".") if (reason := transform_key_refusal(part))), None
+            ):
+                self.sink.add(
+                    rules.NAME_REFUSED.at(self.file.span(*place), f"`{entry}` can't be a key: {wrong}")
+                )
+            return wrong is None
+        allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == inverse] if form != "key" else []
+        if entry in allowed:
+            return True
+        side = "is given" if inverse else "returns"
+        message = f"`{entry}` is no group of what the environment {side}"
+        help = suggestion(entry, allowed) or f"the groups here are {', '.join(allowed)}"
+        if form == "key":
+            message, help = f"`{entry}` is a group, and `key:` is one key", "write `each:`, or name one key"
+        self.sink.add(transform_rules.UNKNOWN_GROUP.at(self.file.span(*place), message, help=help))
+        return False
+
+    def _pattern(self, here: tuple[str, ...], role: InKey) -> SpecType | None:
+        if "type" not in role.model_fields_set:
+            return SpecType("pattern", "bool" if role.flag else "any", ANY_DIMS)
+        return parse_type(self.file.scalar(*here, "type"), self.sink)
+
+    # ----------------------------------------------------------------- between roles
+
+    def check_drivers(self, roles: tuple[Role, ...]) -> None:
+        """Report a second role of one direction that everything would be repeated for."""
+        for role in roles:
+            driver = driver_of(roles, inverse=role.inverse)
+            if role.form != "each" or role is driver or role.paired is not None:
+                continue
+            assert driver is not None
+            self.sink.add(
+                language_rules.TWO_DRIVERS.at(
+                    self.file.key_span(*self.path, "in", role.name),
+                    f"`{driver.name}` and `{role.name}` both stand for one key after another",
+                    help=f"write `with: {driver.name}` if they go together, or `all:` to read its keys at once",
+                )
+            )
+
+    def linked(self, role: Role, roles: tuple[Role, ...]) -> Role:
+        """The role, once those that it names are known to be there."""
+        fitting = {
+            "with": [one.name for one in roles if one.form == "each" and one.inverse is role.inverse],
+            "beside": [one.name for one in roles if one.form in ("each", "key") and one is not role],
+            "of": [one.name for one in roles if one.form in ("each", "key") and not one.inverse],
+            "but": [one.name for one in roles if one is not role],
+            "type": [one.name for one in roles if one is not role and one.shaped_as is None],
+        }
+        named = {"with": role.paired, "but": role.but, "of" if role.form == "flag" else "beside": role.beside}
+        named["type"] = role.shaped_as
+        for field, name in named.items():
+            if name is None or name in fitting[field]:
+                continue
+            if name in self.transform.in_ and not any(one.name == name for one in roles):
+                continue  # what is wrong with that role has been said
+            self.sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    self.file.span(*self.path, "in", role.name, field),
+                    f"no role `{name}` that `{role.name}` could go with",
+                    help=suggestion(name, fitting[field])
+                    or f"the roles are {', '.join(fitting[field]) or 'none'}",
+                )
+            )
+        return role

@@ -1,0 +1,1 @@
+"""Chains as flat records: fused functions and the class around them."""

@@ -1,0 +1,73 @@
+"""The plan of the thin class around the pure functions of a chain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.chains.model import CheckedChain
+from specgen.code import named
+from specgen.plan.chains.learned import learned_record, plan_learners
+from specgen.plan.chains.lift import LIFT, plan_firsts
+from specgen.plan.envs.env_class import NOT_DONE, advance_call, environment_plan, inverse_call, reset_call
+from specgen.plan.envs.gym_env import gym_plan
+from specgen.plan.envs.model import EnvironmentPlan
+from specgen.plan.envs.python_env import python_plan
+from specgen.plan.interface import EnvInterface
+from specgen.plan.model import FunctionPlan
+from specgen.plan.transforms.networks import chain_networks
+from specgen.plan.transforms.python import chain_objects
+
+
+def chain_class(
+    interface: EnvInterface,
+    chain: CheckedChain,
+    env: EnvInterface,
+    methods: tuple[FunctionPlan, ...],
+    observed: tuple[tuple[str, ...], tuple[str, ...]],
+) -> EnvironmentPlan:
+    """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
+
+    Args:
+        interface: of the chain.
+        chain: its declaration.
+        env: of the environment behind it.
+        methods: those that compute many steps at once, and a step of NumPy's.
+        observed: what the reset and the step function call Gymnasium's observations.
+    """
+    lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
+    witness = NOT_DONE
+    gym = python = None
+    firsts: tuple[FunctionPlan, ...] = ()
+    parent = "environment"
+    if env.env.gymnasium is not None:
+        parent = "gym_environment"
+        lifts = any(one.name == LIFT for one in methods)
+        gym = gym_plan(env.env, *observed, lifts=lifts)
+        gym = replace(gym, inverse=inverse_call(interface))
+        witness = "not_done"
+        if lifts:
+            firsts = plan_firsts(interface, observed[0][0], reset_call(interface, witness))
+    elif env.env.python is not None:
+        parent = "python_environment"
+        python = python_plan(env.env, "env_consts")
+    learned = learned_record(chain)
+    plan = environment_plan(
+        interface,
+        "chain",
+        None if firsts else reset_call(interface, witness),
+        advance_call(interface),
+        (lead, ""),
+        env,
+    )
+    return replace(
+        plan,
+        gym=gym,
+        python=python,
+        parent=parent,
+        env_class=None if gym is None and python is None else named(env.name),
+        learned=None if learned is None else named(learned.name),
+        learners=plan_learners(chain),
+        methods=(*firsts, *methods),
+        networks=chain_networks(chain),
+        objects=chain_objects(chain),
+    )

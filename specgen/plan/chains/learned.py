@@ -1,0 +1,96 @@
+"""What a chain's class says of its transforms that learn: they are made once, for the keys at their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.model import Entry
+from specgen.code import Code, using, value_code
+from specgen.expr.symbols import Key
+from specgen.literals import literal
+from specgen.plan.envs.model import LearnerPlan
+from specgen.plan.model import CallPlan, Field, RecordPlan
+from specgen.plan.spec_text import key_text, nested
+
+
+def learned_record(chain: CheckedChain) -> RecordPlan | None:
+    """The statistics of a chain's transforms, as its functions take them; None where none learns."""
+    fields = tuple(
+        Field(
+            instance.field,
+            using("LearnedStatistics", "LearnedStatistics"),
+            doc=f"what {instance.transform.name} has learned",
+        )
+        for instance in _learning(chain)
+    )
+    if not fields:
+        return None
+    return RecordPlan(
+        f"{chain.name}Learned", (f"What the transforms of `{chain.name}` have learned.",), fields
+    )
+
+
+def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
+    """How the class makes its transforms that learn."""
+    return tuple(
+        LearnerPlan(
+            instance.field,
+            instance.position,
+            CallPlan(instance.transform.name, tuple(_arguments(instance))),
+            _entries(entry for row in instance.rows for entry in row.inputs.values()),
+            _columns(instance),
+        )
+        for instance in _learning(chain)
+    )
+
+
+def _learning(chain: CheckedChain) -> Iterator[Instance]:
+    return (instance for instance in chain.instances if instance.learns)
+
+
+def _arguments(instance: Instance) -> Iterator[Code]:
+    """The parameters that are not as by default, and the keys at this position."""
+    transform = instance.transform
+    for param in transform.params:
+        value = instance.params[param.name]
+        if param.required or value != param.default:
+            code = value_code(value)
+            yield using(f"{param.name}={code}", *code.uses)
+    for role in transform.forward:
+        entries = [row.inputs[role.name] for row in instance.rows]
+        if role.listed:
+            yield using(f"in_keys={_keys(entries)}")
+        elif role.keyword is not None and role.form == "each":
+            yield using(f"{role.keyword}={_keys(entries)}")
+        elif role.keyword is not None:
+            key = entries[0].key
+            yield using(f"{role.keyword}={key_text(key[-1:] if role.beside else key)}")
+
+
+def _entries(entries: Iterable[Entry]) -> Code:
+    """One row of each entry, as nested dicts."""
+    rows = {}
+    for entry in entries:
+        rows[entry.key] = f"torch.zeros({literal(tuple(entry.stored_shape))}, dtype=torch.{entry.type.dtype})"
+    return using(_dict(nested(list(rows.items()))), "torch")
+
+
+def _dict(tree: dict[str, Any]) -> str:
+    texts = (
+        f"{literal(name)}: {_dict(value) if isinstance(value, dict) else value}"
+        for name, value in tree.items()
+    )
+    return f"{{{', '.join(texts)}}}"
+
+
+def _columns(instance: Instance) -> list[str | Key]:
+    """The entries that tell repetitions apart and are stored with a trailing 1, which expressions don't see."""
+    role = instance.transform.forward[0].name
+    entries = (row.inputs[role] for row in instance.rows)
+    return [entry.key[0] if len(entry.key) == 1 else entry.key for entry in entries if entry.type.col]
+
+
+def _keys(entries: Iterable[Entry]) -> str:
+    return f"[{', '.join(key_text(entry.key) for entry in entries)}]"

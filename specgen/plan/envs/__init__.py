@@ -1,0 +1,1 @@
+"""Environments as flat records: native, over Gymnasium, and in Python."""

@@ -1,0 +1,1 @@
+"""Losses as flat records: a pure function of tensors and the class around it."""

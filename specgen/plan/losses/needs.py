@@ -1,0 +1,44 @@
+"""When the class of a loss runs its networks, draws, and reads its keys: where what it returns needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.losses.forward import Alias, Choice, Data, DrawnLogProb, ForwardValue, values_below
+from specgen.check.losses.model import CheckedLoss
+from specgen.expr import Symbol
+from specgen.plan.losses.conditions import role_symbol
+from specgen.program.conditions import NEVER, Condition, condition_of
+
+
+def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
+    """When each value is needed, those included that only other values of the class read.
+
+    Args:
+        loss: the loss.
+        needs: when the pure function needs its arguments.
+    """
+    found = dict(needs)
+    symbols = {made.name: made.symbol for made in loss.forward}
+
+    def add(symbol: Symbol, under: Condition) -> None:
+        found[symbol] = found.get(symbol, NEVER) | under
+
+    def read(value: ForwardValue, under: Condition) -> None:
+        match value:
+            case Alias(name) | DrawnLogProb(name):
+                add(symbols[name], under)
+            case Data(role):
+                add(role_symbol(loss, role), under)
+            case Choice():
+                assert value.typed is not None
+                holds = condition_of(value.typed)
+                read(value.then, under & holds)
+                read(value.otherwise, under & ~holds)
+            case _:
+                for part in values_below(value):
+                    read(part, under)
+
+    for made in reversed(loss.forward):
+        read(made.value, found.get(made.symbol, NEVER))
+    return found

@@ -1,0 +1,1 @@
+"""Transforms as flat records: pure functions and the class around them."""

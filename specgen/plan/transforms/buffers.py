@@ -1,0 +1,184 @@
+"""What the class of a transform says of what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.model import identifier
+from specgen.check.programs.transform_update import update_program
+from specgen.check.transforms.model import PHASES, CheckedBuffer, CheckedTransform
+from specgen.code import Code, using
+from specgen.expr.builtins.batch import NEW_ROWS
+from specgen.expr.dtypes import is_abstract
+from specgen.literals import literal
+from specgen.plan.functions import data_name, plan_function
+from specgen.plan.model import CallPlan
+from specgen.plan.per_env import param_of_rows
+from specgen.plan.transforms.functions import PhaseFunction, network_annotation, network_doc, ranked
+from specgen.plan.transforms.model import LearnsPlan
+from specgen.program.hoist import hoist
+from specgen.program.program import Assign, Input, InputKind, Program
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True)
+class UpdateFunctions:
+    """The functions of what is learned.
+
+    Attributes:
+        update: computes the new values.
+        constants: computes what it takes first: what parameters and the number of rows alone decide; None for nothing.
+    """
+
+    update: PhaseFunction
+    constants: PhaseFunction | None
+
+
+def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
+    """The functions of what is learned; None for a transform that learns nothing."""
+    made = update_program(transform)
+    if made is None:
+        return None
+    once, program = _without_constants(made.program)
+    listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
+    update = _function(transform, program, f"{listed} with what the rows that are new tell.", made.writes)
+    if once is None:
+        return UpdateFunctions(update, None)
+    names = tuple(output.name for output in once.outputs)
+    decided = " and ".join(f"`{name}`" for name in names)
+    summary = f"{decided}: what parameters and the number of rows alone decide."
+    return UpdateFunctions(update, _function(transform, once, summary, names))
+
+
+def _without_constants(program: Program) -> tuple[Program | None, Program]:
+    """What the number of rows and parameters alone decide, as a program for an update that is given it."""
+    if any(one.kind == "param" and not one.symbol.type.python for one in program.inputs):
+        return None, program
+    fixed = tuple(
+        replace(one, kind="const") if one.symbol.key == (NEW_ROWS,) else one for one in program.inputs
+    )
+    kinds: tuple[InputKind, ...] = ("param", "const")
+    once, (rest,) = hoist(f"{program.name}_constants", "", [replace(program, inputs=fixed)], kinds)
+    named = {statement.target for statement in program.body if isinstance(statement, Assign)}
+    if once is None or all(one.kind != "const" for one in once.inputs):
+        return None, program
+    if not any(output.symbol in named for output in once.outputs):  # parts of expressions, which nobody named
+        return None, program
+    inputs = tuple(replace(one, group="") for one in rest.inputs)
+    return replace(once, record=None), replace(rest, inputs=inputs)
+
+
+def _function(
+    transform: CheckedTransform, program: Program, summary: str, writes: tuple[str, ...]
+) -> PhaseFunction:
+    roles = {role.name: role for role in transform.roles}
+    docs = {buffer.name: buffer.doc or "what was learned so far" for buffer in transform.buffers}
+    params = {param.name: param.doc or "constructor keyword" for param in transform.params}
+
+    def describe(given: Input) -> str:
+        name = data_name(given)
+        if (found := _counted(transform, name)) is not None:
+            what = "how many dimensions" if "ndim" in found[1] else "how many elements along one of them"
+            return f"{what} `{found[0]}` has, without the batch's."
+        if given.kind == "param":
+            return f"{params[name]}."
+        if given.kind == "network":
+            return f"{network_doc(transform, name)}."
+        if given.kind == "buffer":
+            return f"{docs[name]}."
+        if name == NEW_ROWS:
+            return "the rows that count."
+        if name not in roles:
+            return "what the number of rows decides."
+        pattern = roles[name].pattern
+        dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
+        return f"{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
+
+    annotations = {network.name: network_annotation(network) for network in transform.networks}
+    annotations[NEW_ROWS] = using("NewRows", "NewRows")
+    planned = plan_function(program, summary, annotations, describe)
+    reads = tuple(data_name(given) for given in planned.args if given is not None)
+    return PhaseFunction(planned.plan, reads, writes)
+
+
+def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None) -> LearnsPlan | None:
+    """What the class says of its buffers, which `functions` update."""
+    if functions is None:
+        return None
+    function, constants = functions.update, functions.constants
+    roles = [role.name for role in transform.forward]
+    reads = [name for name in function.reads if name in roles]
+    counted = {name: _counted(transform, name) for name in function.reads}
+    reads += [found[0] for found in counted.values() if found is not None and found[0] not in reads]
+    reads = list(dict.fromkeys(reads))
+
+    def argument(name: str) -> str:
+        if (found := counted[name]) is not None:
+            return f"values[{reads.index(found[0])}].{found[1]}"
+        if name in roles:
+            return f"values[{reads.index(name)}]" if any(counted.values()) else "*values"
+        return _argument(transform, name)
+
+    # What an update reads of a moment stands together, in the order of `reads`.
+    args = dict.fromkeys(
+        argument(name) for name in function.reads if constants is None or name not in constants.writes
+    )
+    given = () if constants is None else (_once(constants),)
+    return LearnsPlan(
+        tuple(_declared(buffer) for buffer in transform.buffers),
+        transform.learns,
+        tuple(map(identifier, reads)),
+        CallPlan(function.name, (*given, *args)),
+        len(function.writes) == 1,
+    )
+
+
+def _once(constants: PhaseFunction) -> str:
+    """The arguments that an update takes first, computed when there is another number of rows."""
+    params = [f"self.{name}" for name in constants.reads if name != NEW_ROWS]
+    star = "*" if len(constants.writes) > 1 else ""
+    return f"{star}new_rows.once({', '.join([constants.name, *params])})"
+
+
+def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
+    """The role whose rank or size an argument is, and how its value tells that; None for any other argument."""
+    if (role := ranked(transform, name)) is not None:
+        return role.name, "ndim - len(new_rows.size)"
+    if name in transform.sizes:
+        role, axis = transform.sizes[name]
+        return role.name, f"shape[{axis}]"
+    return None
+
+
+def initial_params(transform: CheckedTransform) -> frozenset[str]:
+    """The parameters that only say what buffers begin with."""
+    statements = [statement for phase in (*PHASES, "update") for statement in transform.phase(phase)]
+    read = {name for statement in statements for name in statement.reads}
+    given = {buffer.init for buffer in transform.buffers if isinstance(buffer.init, str)}
+    return frozenset(given - read)
+
+
+def _argument(transform: CheckedTransform, name: str) -> str:
+    if any(buffer.name == name for buffer in transform.buffers):
+        return f"held[{literal(name)}]"
+    param = next((param for param in transform.params if param.name == name), None)
+    if param is not None:
+        return param_of_rows(param, "new_rows.size") if param.per_env else f"self.{name}"
+    if any(network.name == name for network in transform.networks):
+        return f"self._networks[{literal(name)}]"
+    return name
+
+
+def _declared(buffer: CheckedBuffer) -> CallPlan:
+    init = f"self.{buffer.init}" if isinstance(buffer.init, str) else literal(buffer.init)
+    return CallPlan(
+        "BufferSpec",
+        (
+            literal(buffer.name),
+            literal(buffer.each),
+            Code("None") if buffer.dtype is None else using(f"torch.{buffer.dtype}", "torch"),
+            literal(buffer.shaped),
+            init,
+            *([literal(True)] if buffer.optional else []),
+        ),
+    )

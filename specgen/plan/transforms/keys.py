@@ -1,0 +1,250 @@
+"""How the class of a transform finds its keys: a record for each repetition, and the constructor's keywords for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from specgen.check.conditions import Condition
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.model import CheckedTransform
+from specgen.code import Code, named, using
+from specgen.expr.dtypes import is_abstract
+from specgen.expr.printer import tuple_text
+from specgen.literals import literal
+from specgen.plan.model import Argument, Field, RecordPlan
+from specgen.plan.short_texts import TORCH_DTYPES
+from specgen.plan.transforms.inverse import fitting_keys
+from specgen.plan.transforms.model import BindingPlan
+from specgen.plan.transforms.text import key_literal, variable
+
+
+class KeyPlanner:
+    """The keys of one direction of a transform.
+
+    Attributes:
+        inverse: whether it is what the environment is given.
+        roles, outputs: what stands in a record of one repetition.
+    """
+
+    def __init__(self, transform: CheckedTransform, *, inverse: bool) -> None:
+        self.transform = transform
+        self.inverse = inverse
+        self.suffix = "_inv" if inverse else ""
+        # what only has a mask stands beside it
+        self.roles = transform.backward if inverse else (*transform.forward, *transform.passed)
+        self.outputs = transform.written(inverse=inverse)
+        self.driver = transform.driver(inverse=inverse)
+        # Outputs that share a name exclude each other (SG338): one key is enough for them.
+        self._free: dict[_Name, list[Condition | None]] = {}
+        for output in self.outputs:
+            if self._chosen(output):
+                self._free.setdefault(_name(output), []).append(output.when)
+
+    @property
+    def row(self) -> str:
+        """The name of the record."""
+        return f"{self.transform.name}{'InverseKeys' if self.inverse else 'Keys'}"
+
+    def record(self) -> RecordPlan:
+        """The record of one repetition's keys."""
+        doc = "writes and reads" if self.inverse else "reads and writes"
+        what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
+        roles = [
+            Field(role.name, _KEYS if role.form == "all" else named("NestedKey"), doc=role.doc)
+            for role in self.roles
+        ]
+        outputs = [Field(output.name, named("NestedKey"), doc=output.doc) for output in self.outputs]
+        return RecordPlan(self.row, (what,), (*roles, *outputs))
+
+    def binding(self) -> BindingPlan:
+        """The method that makes the records."""
+        lines: list[tuple[str, Code]] = [
+            (variable(role.name), fitting_keys(role, self._role(role))) for role in self._ordered()
+        ]
+        lines += [(variable(output.name), self._output(output, lines)) for output in self.outputs]
+        names = [
+            variable(name)
+            for name in (*(one.name for one in self.roles), *(one.name for one in self.outputs))
+        ]
+        return BindingPlan(self.suffix, self.row, tuple(lines), tuple(names))
+
+    def _ordered(self) -> Iterator[Role]:
+        """The role for which everything is repeated first, and each behind those that it names."""
+        rank = {"each": 0, "all": 1, "key": 2, "flag": 3}
+        yield from sorted(
+            self.roles, key=lambda role: (role is not self.driver, rank[role.form], role.but is not None)
+        )
+
+    def _first(self, lines: list[tuple[str, Code]]) -> str | None:
+        return lines[0][0] if lines else None
+
+    def _role(self, role: Role) -> Code:
+        lead = self.driver or next((one for one in self._ordered()), role)
+        match role.form:
+            case "each" if role is self.driver:
+                return self._select(role, f"self._in_keys{self.suffix}" if role.listed else "None")
+            case "each":
+                assert role.paired is not None
+                selected = self._select(role, f"self.{role.keyword}")
+                text = f"self._paired_with({variable(role.paired)}, {selected}, {literal(role.keyword)})"
+                return using(text, *selected.uses)
+            case "all":
+                chosen = role.listed or role.varargs
+                made = self._select(role, f"self._in_keys{self.suffix}" if chosen else "None")
+                if role.but is not None:
+                    made = using(f"self._without({made}, {variable(role.but)})", *made.uses)
+                return using(
+                    f"[{made}]" if role is lead else f"[{made}] * len({variable(lead.name)})", *made.uses
+                )
+            case "flag":
+                assert role.beside is not None
+                return Code(f"self._flag_keys(env, {variable(role.beside)}, {literal(role.default[0])})")
+            case _:
+                key = f"self.{role.keyword}"
+                dtypes = _dtypes(role)
+                uses = [*dtypes.uses, *(["INPUTS"] if role.inverse else [])]
+                if role.beside is not None:
+                    keys = f"[sibling(key, {key}) for key in {variable(role.beside)}]"
+                    uses.append("sibling")
+                else:
+                    keys = f"[{key}]" if role is lead else f"[{key}] * len({variable(lead.name)})"
+                groups = ", INPUTS" if role.inverse else ""
+                return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
+
+    def _select(self, role: Role, given: str) -> Code:
+        """The keys that a role stands for; `given` are those that its user chose."""
+        default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
+        groups = ", INPUTS" if role.inverse else ""
+        dtypes = _dtypes(role)
+        text = f"self._select(env, {given}, {default}, {dtypes}{groups})"
+        return using(text, *dtypes.uses, *(["INPUTS"] if role.inverse else []))
+
+    def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
+        if output.each is None:
+            key = literal(output.key) if "." not in output.key else literal(tuple(output.key.split(".")))
+            text = f"self.{output.keyword}" if output.keyword is not None else key
+            text = f"self._hidden(None, {literal(output.name)})" if output.hidden else text
+            first = self._first(lines)
+            return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
+        source = variable(output.each)
+        if output.hidden:
+            return Code(f"[self._hidden(key, {literal(output.name)}) for key in {source}]")
+        if output.keyword is not None and output.same:
+            other = "[self.{0}]" if output.whole else "[sibling(key, self.{0}) for key in {1}]"
+            text = f"{source} if self.{{0}} is None else {other}".format(output.keyword, source)
+            return using(text, *([] if output.whole else ["sibling"]))
+        if output.keyword is not None:
+            make = "rename_leaf" if "{}" in output.key else "sibling"
+            return using(f"[{make}(key, self.{output.keyword}) for key in {source}]", make)
+        made = Code(source)
+        if not output.same:
+            text = f"[rename_leaf(key, {literal(output.key)}) for key in {source}]"
+            made = using(text, "rename_leaf")
+        if not self._chosen(output):
+            return made
+        what = f"out_keys{self.suffix}"
+        part = ""
+        if len(self._free) > 1:
+            names = list(self._free)
+            index = names.index(_name(output))
+            part = f", ({self._count(names[:index])}, {self._count(names)})"
+        text = f"self._named(self._{what}, {made}, {literal(what)}{part})"
+        if len(self._free) > 1 and (when := self._exists(_name(output))) is not None:
+            text = f"{text} if {when} else {made}"
+        return using(text, *made.uses)
+
+    def _exists(self, name: _Name) -> str | None:
+        """When there is an output of this name; None for always."""
+        conditions = ["" if one is None else one.python for one in self._free[name]]
+        if len(conditions) > 1:
+            conditions = [f"({one})" if " " in one else one for one in conditions]
+        return None if not all(conditions) else " or ".join(conditions)
+
+    def _count(self, names: Sequence[_Name]) -> str:
+        """How many of some names there are outputs of."""
+        conditions = [self._exists(name) for name in names]
+        sometimes = [f"({one})" if " " in one else one for one in conditions if one is not None]
+        return " + ".join([str(conditions.count(None)), *sometimes])
+
+    def _chosen(self, output: Output) -> bool:
+        """Whether users choose its keys with `out_keys`."""
+        role = None if output.each is None else self.transform.role(output.each)
+        chosen = role is not None and role.form == "each" and not role.structural
+        return chosen and output.keyword is None and not output.flag and not output.hidden
+
+    # ------------------------------------------------------------ arguments
+
+    def argument(self, name: str) -> Argument | None:
+        """An argument of the constructor that names keys of this direction; None for any other."""
+        if name == f"in_keys{self.suffix}":
+            role = next(role for role in self.roles if role.listed)
+            if self.transform.needs_keys(role) and not self.transform.may_have_inverse_keys_only(role):
+                return Argument(name, _SEQUENCE)
+            return Argument(name, _OPTIONAL, "None")
+        if name == f"out_keys{self.suffix}":
+            return Argument(name, _OPTIONAL, "None")
+        for role in self.roles:
+            if role.keyword == name and role.form == "key":
+                if role.beside is not None:
+                    return Argument(name, "str", literal(role.default[0]))
+                return Argument(name, named("NestedKey"), key_literal(role.default[0]))
+            if role.keyword == name:
+                if not role.default:
+                    return Argument(name, _SEQUENCE)
+                return Argument(name, _OPTIONAL, "None")
+        for output in self.outputs:
+            if output.keyword == name:
+                if output.each is None:
+                    return Argument(name, named("NestedKey"), key_literal(output.key))
+                if output.same:
+                    kind = named("NestedKey") if output.whole else Code("str")
+                    return Argument(name, using(f"{kind} | None", *kind.uses), "None")
+                return Argument(name, "str", literal(output.key))
+        return None
+
+    def stored(self) -> Iterator[tuple[str, Code]]:
+        """The keywords that the class keeps, each with what it keeps."""
+        for role in self.roles:
+            if (name := role.keyword) is None:
+                continue
+            if role.form == "key":
+                yield name, _key(name, leaf=role.beside is not None)
+            else:
+                normal = f"normal_keys({name})"
+                optional = f"None if {name} is None else {normal}"
+                yield name, using(optional if role.default else normal, "normal_keys")
+        for keyword, output in {one.keyword: one for one in self.outputs if one.keyword is not None}.items():
+            made = _key(keyword, leaf=not output.whole)
+            if output.same:
+                made = using(f"None if {keyword} is None else {made}", *made.uses)
+            yield keyword, made
+
+
+_Name = tuple[str | None, bool, str]
+
+
+def _name(output: Output) -> _Name:
+    """What an output is called, and beside what."""
+    return output.each, output.same, output.key
+
+
+def _key(name: str, *, leaf: bool) -> Code:
+    """The argument `name`, once it is known to be a key, or the last part of one."""
+    if leaf:
+        return using(f"leaf_name({name}, {literal(name)})", "leaf_name")
+    return using(f"normal_key({name})", "normal_key")
+
+
+def _dtypes(role: Role) -> Code:
+    """The dtypes of a role as a tuple."""
+    if role.dtype is not None:
+        return using(f"(getattr(torch, self.{role.dtype}),)", "torch")
+    if is_abstract(role.pattern):
+        name = f"{role.pattern.upper()}_DTYPES"
+        return using(name, name)
+    return using(tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes), "torch")
+
+
+_KEYS = using("list[NestedKey]", "NestedKey")
+_SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
+_OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")

@@ -1,0 +1,238 @@
+"""What a user's class behind a transform has to be: a Protocol, the records that it takes and returns, how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.model import Parameter
+from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.model import CheckedTransform, PythonPhases
+from specgen.code import Code, named, using, value_code
+from specgen.expr.dtypes import is_abstract
+from specgen.expr.sizes import Dims, Rest
+from specgen.literals import literal
+from specgen.plan.data import JAXTYPING
+from specgen.plan.docs import wrapped
+from specgen.plan.items import Item
+from specgen.plan.model import Argument, CallPlan, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan, Text
+from specgen.plan.per_env import param_annotation
+from specgen.plan.transforms.model import PythonClassPlan
+from specgen.plan.transforms.networks import row_sizes
+from specgen.plan.transforms.text import dtype_code
+
+_Entry = tuple[str, str, Dims | None, str]
+"""A field of a record: its name, dtype, dimensions and documentation."""
+
+
+def python_items(transform: CheckedTransform) -> list[Item]:
+    """The Protocol of a transform's class, behind the records that its methods speak of; nothing without a class."""
+    return [] if transform.python is None else list(_Writer(transform, transform.python).items())
+
+
+def python_class(transform: CheckedTransform) -> PythonClassPlan | None:
+    """How the class of a transform is imported and called; None where there is none."""
+    return None if transform.python is None else _Writer(transform, transform.python).plan()
+
+
+def objects_record(chain: CheckedChain) -> list[Item]:
+    """The record of the objects that the transforms of a chain call; nothing where they call none."""
+    called = using("ObjectOfRows", "ObjectOfRows")
+    fields = tuple(
+        Field(one.field, called, doc=f"`{one.transform.python.source.text}`, of {one.transform.name}")
+        for one in chain.instances
+        if one.transform.python is not None
+    )
+    doc = (f"The objects of the classes behind transforms of `{chain.name}`.",)
+    return [RecordPlan(f"{chain.name}Objects", doc, fields)] if fields else []
+
+
+def chain_objects(chain: CheckedChain) -> tuple[tuple[str, CallPlan], ...]:
+    """The names of these objects, with the calls that make their transforms."""
+    return tuple((one.field, _made(one)) for one in chain.instances if one.transform.python is not None)
+
+
+def _made(instance: Instance) -> CallPlan:
+    """A transform with the parameters that a chain gives it."""
+    transform = instance.transform
+    driver = transform.driver(inverse=False)
+    keys = [row.inputs[driver.name].key for row in instance.rows] if driver and driver.required else []
+    args: list[Text] = (
+        [f"in_keys={literal([key[0] if len(key) == 1 else key for key in keys])}"] if keys else []
+    )
+    for param in transform.params:
+        value = value_code(instance.params[param.name])
+        args.append(using(f"{param.name}={value}", *value.uses))
+    return CallPlan(transform.name, tuple(args))
+
+
+class _Writer:
+    def __init__(self, transform: CheckedTransform, python: PythonPhases) -> None:
+        self.transform = transform
+        self.python = python
+        self.name = transform.name
+        self.carried = tuple(output for output in transform.outputs if output.carry)
+        self.carries = "step" in python.phases and bool(self.carried)
+        self.inverse = "inverse" in python.phases
+        self.flags = any(output.flag for output in transform.outputs)
+        self.forward = any(phase != "inverse" for phase in python.phases)
+
+    def items(self) -> Iterator[Item]:
+        transform, name, source = self.transform, self.name, self.python.source.name
+        if transform.params:
+            fields = tuple(Field(p.name, _param(p), doc=p.doc) for p in transform.params)
+            yield RecordPlan(f"{name}Params", (f"Constructor keywords of `{name}`.",), fields)
+        yield RecordPlan(f"{name}Setup", (f"What `{source}` is made from.",), tuple(self._setup()))
+        if self.forward:
+            inputs = tuple(_role(role) for role in transform.forward)
+            yield RecordPlan(
+                f"{name}Inputs", (f"The entries of a moment: what `{source}` is given.",), inputs
+            )
+        if self.inverse:
+            written = tuple(_field(*one) for one in self._written)
+            yield RecordPlan(f"{name}Written", ("What the policy wrote.",), written)
+        if self.carries:
+            carried = tuple(map(_output, self.carried))
+            doc = f"What `{source}.reset` or `{source}.step` returned before, of that which is carried."
+            yield RecordPlan(f"{name}Carried", tuple(wrapped(doc)), carried)
+        for phase in self.python.phases:
+            given = tuple(_field(*one) for one in self._given(phase))
+            yield RecordPlan(f"{name}{phase.capitalize()}", (f"What `{source}.{phase}` returns.",), given)
+        yield ProtocolPlan(f"{name}Protocol", self._doc(), tuple(map(self._method, self.python.phases)))
+
+    def plan(self) -> PythonClassPlan:
+        source, name = self.python.source, self.name
+        given = {
+            phase: CallPlan(
+                "GivenRows",
+                (
+                    named(f"{name}{phase.capitalize()}"),
+                    _tuple(dtype_code(dtype) for _, dtype, _, _ in self._given(phase)),
+                    literal(tuple(_rows(dims) for _, _, dims, _ in self._given(phase))),
+                ),
+            )
+            for phase in self.python.phases
+        }
+        params = tuple(f"{p.name}=self.{p.name}" for p in self.transform.params)
+        records = ("Setup", "Protocol", "Params", "Inputs", "Written")
+        taken = {f"{name}{kind}" for kind in records} | {"Callable", name}
+        return PythonClassPlan(
+            source.text,
+            source.module,
+            source.name,
+            "Behaviour" if source.name in taken else source.name,
+            f"{name}Setup",
+            f"{name}Protocol",
+            CallPlan(f"{name}Params", params) if params else None,
+            self._read("Inputs", (role.dims for role in self.transform.forward)) if self.forward else None,
+            self._read("Carried", (output.dims for output in self.carried)) if self.carries else None,
+            self._read("Written", (dims for _, _, dims, _ in self._written)) if self.inverse else None,
+            tuple(given.items()),
+            self.python.reads_env,
+        )
+
+    def _read(self, kind: str, dims: Iterable[Dims | None]) -> CallPlan:
+        return CallPlan("ReadRows", (named(f"{self.name}{kind}"), literal(tuple(map(_rows, dims)))))
+
+    def _given(self, phase: str) -> tuple[_Entry, ...]:
+        """What a method returns: a reset gives no rewards and no done flags, an inverse what the environment takes."""
+        if phase == "inverse":
+            return tuple((role.name, role.pattern, role.dims, role.doc) for role in self.transform.backward)
+        outputs = self.transform.written(inverse=False)
+        return tuple(
+            _entry(output) for output in outputs if phase != "reset" or not (output.reward or output.flag)
+        )
+
+    @property
+    def _written(self) -> tuple[_Entry, ...]:
+        """What the policy writes."""
+        return tuple(
+            _entry(output, self.transform.role(output.each or ""))
+            for output in self.transform.written(inverse=True)
+        )
+
+    def _setup(self) -> Iterator[Field]:
+        if self.transform.params:
+            yield Field("params", named(f"{self.name}Params"), doc="The constructor keywords.")
+        device = using("torch.device | None", "torch")
+        yield Field("device", device, doc="Where the tensors live; None where that is not known yet.")
+        if self.python.reads_env:
+            yield Field("env", named("EnvBase"), doc="The environment that all transforms stand around.")
+
+    def _doc(self) -> tuple[str, ...]:
+        return tuple(
+            wrapped(
+                f"What `{self.python.source.text}` has to be. It is made from a `{self.name}Setup`, and stateless unless "
+                "it is an `nn.Module`, which becomes a submodule. Tensors have one batch dimension in front, the rows, "
+                "whatever the batch size of the environment and however many times are computed at once; tensors that it "
+                "is given must not be changed in place. Subclass this to have type checkers show mistakes where they are."
+            )
+        )
+
+    def _method(self, phase: str) -> FunctionPlan:
+        kind = "Written" if phase == "inverse" else "Inputs"
+        args = [Argument(kind.lower(), named(f"{self.name}{kind}"))]
+        told = {
+            "map": "The outputs at any moment.",
+            "reset": "The outputs at the start of an episode.",
+            "step": "The outputs after a step."
+            + (" Done flags are raised where they are true." if self.flags else ""),
+            "inverse": "What the environment is given.",
+        }[phase]
+        said = {
+            "step": ["    inputs: the entries after the step."],
+            "inverse": ["    written: what the policy wrote."],
+        }.get(phase, ["    inputs: the entries."])
+        if phase == "step" and self.carries:
+            args.insert(0, Argument("carried", named(f"{self.name}Carried")))
+            said.insert(0, "    carried: what was returned before the step.")
+        returns = named(f"{self.name}{phase.capitalize()}")
+        return FunctionPlan(
+            phase, tuple(args), returns, (told, "", "Args:", *said), (Line("..."),), method=True
+        )
+
+
+def _rows(dims: Dims | None) -> tuple[int | str, ...]:
+    """The dimensions of a row."""
+    return row_sizes(tuple(size for size in dims or () if not isinstance(size, Rest)))
+
+
+def _tuple(codes: Iterable[Code]) -> Code:
+    found = list(codes)
+    end = "," if len(found) == 1 else ""
+    return using(f"({', '.join(map(str, found))}{end})", *(name for code in found for name in code.uses))
+
+
+def _role(role: Role) -> Field:
+    return _field(role.name, role.pattern, role.dims, role.doc)
+
+
+def _output(output: Output) -> Field:
+    return _field(*_entry(output))
+
+
+def _entry(output: Output, role: Role | None = None) -> _Entry:
+    """An output; what the policy writes for `role` is of its type, where it says none of its own."""
+    if role is not None and output.dtype is None:
+        return output.name, role.pattern, role.dims, output.doc
+    return output.name, output.dtype or "float32", output.dims, output.doc
+
+
+def _field(name: str, dtype: str, dims: Dims | None, doc: str) -> Field:
+    return Field(name, _annotation(dtype, dims), doc=_text(dtype, dims, doc))
+
+
+def _annotation(dtype: str, dims: Dims | None) -> Code:
+    kind = "Shaped" if is_abstract(dtype) else JAXTYPING[dtype]
+    shape = literal(" ".join(["rows", *map(str, _rows(dims))]))
+    return using(f"{kind}[Tensor, {shape}]", kind, "Tensor")
+
+
+def _text(dtype: str, dims: Dims | None, doc: str) -> str:
+    text = f"{dtype} [{', '.join(['rows', *map(str, _rows(dims))])}]"
+    return f"{text}: {doc}." if doc else f"{text}."
+
+
+def _param(param: Parameter) -> Code:
+    annotation = param_annotation(param)
+    return using(f"{annotation} | None", *annotation.uses) if param.optional else annotation
