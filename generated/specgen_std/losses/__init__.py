@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
+# specgen: sha256=e999cfa00003558bc5964e6ace4f67c8f72abaf8a046cda811eed07abe194dbe
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0d21318e35b19011c72210d285630048ad9c674c5b8a6db70710d21b3f681d69
+# specgen: sha256=d7cac6b34a03c6dcb7c020f902570f6f545e0efab16a6cca20b71473d8def70d
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a386dd1eaabd144ad6f85f63fd797ff7e868d1167b9583f1ef5c7966766f2406
+# specgen: sha256=ff3fa3f8dd5c9a1846c45f2b51b533b9bf0ebe8189e6e4ca5b3d65dc043abdc9
 """Decision transformers."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4b48cd6f1f5efa8fbb6c2f9989faa4790303e7684c61148de74a55bee60b1046
+# specgen: sha256=3c24a65d4658278883208311e778dd0bbd88d4272bda3be012b5e95e20c409cc
 """Implicit Q-learning."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8350d4904e6b0fefebfb6714ccbb9837c0f1659a1b69e0cedc614f620a259fa3
+# specgen: sha256=5b1ab1984f2116ed46e1781c0bc139f8d7b4c6f6f6bdd26711fcf6f080a98c59
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations

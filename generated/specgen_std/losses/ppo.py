@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26e6bd64a58458dfaa49feacfca4d16a3b8f31f323ad09daf310edef8a2d49fd
+# specgen: sha256=22cd40289c2e3f68de0b38802bc287b23233018310100eef0d01381ea04795e5
 """Proximal policy optimization."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=887aa8d891ec719c163cc6b0fc2e0c93ca6ec7cb4f899770b496a9dc1e6894c8
+# specgen: sha256=a2a48f7b3477feef797a326bdc88f7cff8bd5959038bced03ba3cf3a7d6ecaa1
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations

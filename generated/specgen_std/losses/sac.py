@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a5fc70457b47259f18e9942f1493844d511ffe545a050e987c4ccbaef94d740
+# specgen: sha256=901b86ed3c87b4d819117f4a59ed0735c60e568ea6a81c7c83f3dfa24c146ab8
 """Soft actor-critic."""
 
 from __future__ import annotations

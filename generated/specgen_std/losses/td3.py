@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=241a9635721d170aa77c345fd2bbbb11ef8774a94c3c2a1595e7184601593176
+# specgen: sha256=622a69f12897bef6355abf632af9b155244d156704be7bcb88529da0d54d1ae4
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
