@@ -2,30 +2,41 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e999cfa00003558bc5964e6ace4f67c8f72abaf8a046cda811eed07abe194dbe
+# specgen: sha256=64e00c35407277ea1fe78ec7ea5aa6291a373793856ea02afa63a9e993686bc5
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
-from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
+from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .iql import (
-    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+    DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
+    IQLLoss, IQLLossOutput, IQLQvalueTerms,
 )
 from .policy_gradient import (
-    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+    A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
+    ReinforceLossOutput, ReinforceValueTerms,
 )
-from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .ppo import (
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, PPOCriticTerms, PPOLoss,
+    PPOLossOutput, PPOObjectiveTerms,
+)
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
-from .sac import SACLoss, SACLossOutput, SACLossTerms
-from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
+from .sac import SACActorTerms, SACLoss, SACLossOutput, SACQvalueTerms
+from .td3 import (
+    TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
+    TD3QvalueTerms,
+)
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "ClipPPOCriticTerms", "ClipPPOLoss",
+    "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
+    "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
+    "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "IQLActorTerms", "IQLLoss",
+    "IQLLossOutput", "IQLQvalueTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms",
+    "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput",
+    "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms",
+    "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=22cd40289c2e3f68de0b38802bc287b23233018310100eef0d01381ea04795e5
+# specgen: sha256=915e022f997fc9b2bc7d493b4a274c33f0ec671ec5bbc5b1b0afbde824b419cb
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
+    not_none,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -29,102 +30,48 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms"]
+__all__ = [
+    "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "PPOCriticTerms",
+    "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms",
+]
 
 
-class PPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class PPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
 
 
-def ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None,
-) -> PPOLossTerms:
-    """The terms of `PPOLoss`, one value per sample.
+def ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: float, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: float | None,
+) -> PPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -159,33 +106,76 @@ def ppo_loss(
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
+    return PPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
+    )
+
+
+class PPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
+    log_explained_variance: bool,
+) -> PPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.PPOLoss.let
+    near = (
+        not_none(old_value).squeeze(-1)
+        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
+        if clip_value is not None
+        else None
+    )
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    error = (
+        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
+        if clip_value is not None
+        else far
+    )
+    coeff = critic_coeff if critic_coeff is not None else 1.0
+    # losses.PPOLoss.terms
+    loss_critic = coeff * error
+    # losses.PPOLoss.metrics
+    with torch.no_grad():
         explained_variance = (
             1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
             else None
         )
         value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-            else None
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
-    return PPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
+    return PPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
 
@@ -255,6 +245,18 @@ class PPOLoss(LossModule):
         "explained_variance",
         "value_clip_fraction",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -405,30 +407,56 @@ class PPOLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
+            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
         return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
         ]
+
+    def _ppo_objective_terms(self, tensordict: TensorDictBase) -> PPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.PPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio,
+        )
+
+    def _ppo_critic_terms(self, tensordict: TensorDictBase) -> PPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        # losses.PPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -440,72 +468,26 @@ class PPOLoss(LossModule):
         tensordict = self._with_estimates(
             tensordict,
             [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
             ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.PPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -531,29 +513,19 @@ class PPOLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class ClipPPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class ClipPPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -564,40 +536,24 @@ class ClipPPOLossTerms(NamedTuple):
     """to be logged"""
 
 
-def clip_ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None, clip_epsilon: float,
-) -> ClipPPOLossTerms:
-    """The terms of `ClipPPOLoss`, one value per sample.
+def clip_ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: float, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: float | None, clip_epsilon: float,
+) -> ClipPPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -605,34 +561,6 @@ def clip_ppo_loss(
         clip_epsilon: how much likelier an action may become while it still pays.
     """
     # losses.ClipPPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -665,41 +593,87 @@ def clip_ppo_loss(
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
-        explained_variance = (
-            1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
-            else None
-        )
-        value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-            else None
-        )
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
-    return ClipPPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
-        value_clip_fraction=value_clip_fraction, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
-        mean_ratio=mean_ratio,
+    return ClipPPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+    )
+
+
+class ClipPPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+    """
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def clip_ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
+    log_explained_variance: bool,
+) -> ClipPPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.ClipPPOLoss.let
+    near = (
+        not_none(old_value).squeeze(-1)
+        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
+        if clip_value is not None
+        else None
+    )
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    error = (
+        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
+        if clip_value is not None
+        else far
+    )
+    coeff = critic_coeff if critic_coeff is not None else 1.0
+    # losses.ClipPPOLoss.terms
+    loss_critic = coeff * error
+    # losses.ClipPPOLoss.metrics
+    with torch.no_grad():
+        explained_variance = (
+            1
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
+            else None
+        )
+        value_clip_fraction = (
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
+        )
+    return ClipPPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
+        value_clip_fraction=value_clip_fraction,
     )
 
 
@@ -771,6 +745,27 @@ class ClipPPOLoss(PPOLoss):
         "max_ratio",
         "mean_ratio",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            (
+                "loss_objective",
+                "loss_entropy",
+                "kl_approx",
+                "entropy",
+                "clip_fraction",
+                "ESS",
+                "max_ratio",
+                "mean_ratio",
+            ),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -928,30 +923,60 @@ class ClipPPOLoss(PPOLoss):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
+            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
         return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
         ]
+
+    def _clip_ppo_objective_terms(self, tensordict: TensorDictBase) -> ClipPPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+        `mean_ratio` of `ClipPPOLoss`, one value per sample.
+        """
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.ClipPPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return clip_ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio, clip_epsilon=self.clip_epsilon,
+        )
+
+    def _clip_ppo_critic_terms(self, tensordict: TensorDictBase) -> ClipPPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+        sample.
+        """
+        keys = self.tensor_keys
+        # losses.ClipPPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return clip_ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -963,77 +988,30 @@ class ClipPPOLoss(PPOLoss):
         tensordict = self._with_estimates(
             tensordict,
             [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
             ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.ClipPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = clip_ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-            clip_epsilon=self.clip_epsilon,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict),
-            "ESS": torch.as_tensor(terms.ESS),
-            "max_ratio": torch.as_tensor(terms.max_ratio),
-            "mean_ratio": self._mean(terms.mean_ratio, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._clip_ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
+            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._clip_ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:

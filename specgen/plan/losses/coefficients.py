@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specgen.check.losses.model import CheckedLoss, Coefficient
 from specgen.check.model import Parameter
 from specgen.code import Code, using
@@ -50,8 +52,10 @@ def _said(loss: CheckedLoss, one: Coefficient) -> str:
     ).text
 
 
-def read_annotation(loss: CheckedLoss, param: Parameter) -> Code:
-    """What the pure function takes of a parameter."""
+def read_annotation(loss: CheckedLoss, param: Parameter, *, given: bool = False) -> Code:
+    """What the pure function takes of a parameter, which may be optional and known to be given."""
+    if given:
+        param = replace(param, optional=False)
     if param.name not in loss.coefficients:
         return optional_annotation(param)
     return using("Tensor | None" if param.optional else "Tensor", "Tensor")
