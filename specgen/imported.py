@@ -106,9 +106,12 @@ _RUNTIME_LOSSES = (
     "action_size",
     "add_bounds",
     "add_coefficient",
+    "add_coefficient_parts",
     "add_learnable",
+    "as_pair",
     "as_policy",
     "chosen_members",
+    "coefficient_part",
     "distance_loss",
     "moved_between",
     "next_key",
@@ -117,6 +120,7 @@ _RUNTIME_LOSSES = (
     "read_between",
     "settle",
     "settled",
+    "switched",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

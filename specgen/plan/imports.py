@@ -191,7 +191,9 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if "action_spec" in plan.keywords:
         yield "TensorSpec"
     for one in plan.coefficients:
-        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
+        yield from ("settle", "settled") if one.settled else ()
+        yield "add_coefficient_parts" if one.parts else "add_coefficient"
+        yield from ("switched",) if one.true_is else ()
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:

@@ -6,7 +6,12 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, Param, text_or_mapping
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, Number, Param, text_or_mapping
+
+
+def _form(value: object) -> str:
+    """Which form of a field a value has: `long`, a mapping, or `short`."""
+    return "long" if isinstance(value, (dict, Declaration)) else "short"
 
 
 class Network(Declaration):
@@ -37,6 +42,33 @@ class Network(Declaration):
     doc: str = ""
 
 
+class Auto(Declaration):
+    """What a number is that the caller leaves to the loss, in full.
+
+    Attributes:
+        value: the number.
+        when: the condition on parameters and networks under which the loss has one; elsewhere it stays None.
+    """
+
+    value: Expression
+    when: Expression
+
+
+AutoField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Auto, Tag("long")], Discriminator(_form)
+]
+"""A computed number as its bare expression, or in full."""
+
+
+class Limits(Declaration):
+    """What must hold of one part of a pair, besides what holds of both: closed bounds, and open ones."""
+
+    min: Number | None = None
+    max: Number | None = None
+    above: Number | None = None
+    below: Number | None = None
+
+
 class LossParam(Param):
     """A parameter of a loss.
 
@@ -44,12 +76,16 @@ class LossParam(Param):
         buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
             or the name that it has in the state dict.
         fixed: whether it is a constant of the loss: no keyword of the constructor.
-        auto: the number that the word "auto" stands for, if that is the default.
+        auto: the number that the default stands for: the word "auto", or None where it is `optional`.
+        parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
+        true_is: the parameter whose number True stands for; False is None then.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     fixed: bool = False
-    auto: Expression | None = None
+    auto: AutoField | None = None
+    parts: Annotated[list[str] | dict[str, Limits], Field(union_mode="left_to_right", default_factory=list)]
+    true_is: str | None = None
 
 
 class LossKey(Declaration):
@@ -148,13 +184,9 @@ class Metric(Declaration):
     when: Expression | None = None
 
 
-def _param_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Param)) else "short"
-
-
 LossParamField = Annotated[
     Annotated[bool | int | float | str, Tag("short")] | Annotated[LossParam, Tag("long")],
-    Discriminator(_param_form),
+    Discriminator(_form),
 ]
 """A parameter as its bare default, or in full."""
 
@@ -183,10 +215,6 @@ Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
 
 Checks never see the word: what is dropped is gone before they begin.
 """
-
-
-def _form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
 
 
 TermField = Annotated[

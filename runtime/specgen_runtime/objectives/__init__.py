@@ -1,6 +1,14 @@
 """Losses: their parent class, value estimators, target updates."""
 
-from specgen_runtime.objectives.coefficients import add_coefficient, settle, settled
+from specgen_runtime.objectives.coefficients import (
+    add_coefficient,
+    add_coefficient_parts,
+    as_pair,
+    coefficient_part,
+    settle,
+    settled,
+    switched,
+)
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
@@ -49,10 +57,13 @@ __all__ = [
     "action_size",
     "add_bounds",
     "add_coefficient",
+    "add_coefficient_parts",
     "add_learnable",
     "add_random_module",
+    "as_pair",
     "as_policy",
     "chosen_members",
+    "coefficient_part",
     "distance_loss",
     "hold_out_net",
     "moved_between",
@@ -64,4 +75,5 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "switched",
 ]

@@ -22,7 +22,8 @@ from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
+from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.tree import subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
@@ -83,6 +84,10 @@ class Declared:
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
+        coefficients = Coefficients(
+            self.file, self.path, self.loss.params, self.scope, self.domains, self.names, self.sink
+        )
+        coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
         for role in self.roles:
             if role.type is not None:
@@ -104,9 +109,6 @@ class Declared:
             for index, word in enumerate(domain.keywords):
                 self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
         self.scope |= self.domains.bounds
-        coefficients = Coefficients(
-            self.file, self.path, self.loss.params, self.scope, self.domains, self.sink
-        )
         self.params, self.coefficients = coefficients.checked(self.params)
         roles = [role.name for role in self.roles]
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
@@ -116,9 +118,30 @@ class Declared:
 
     @property
     def computed(self) -> frozenset[str]:
-        """The parameters that computed defaults read."""
-        made = (one.auto for one in self.coefficients.values() if one.auto is not None)
-        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
+        """The parameters that other parameters read: computed defaults, and what True stands for."""
+        kept = self.coefficients.values()
+        made = [typed for one in kept for typed in (one.auto, one.auto_when) if typed is not None]
+        switches = frozenset(one.true_is for one in kept if one.true_is is not None)
+        return switches | {symbol.name for typed in made for symbol in typed.symbols_read}
+
+    def readable(self, expr: Expr, source: SourceText) -> Expr | None:
+        """An expression with names in the place of bounds, in which no pair is read as one number; else None."""
+        for part in subexpressions(expr):
+            kept = self.coefficients.get(part.path) if isinstance(part, tree.Name) else None
+            if kept is not None and kept.parts:
+                names = " or ".join(part.symbol.name for part in kept.parts)
+                message = f"`{kept.name}` may be a pair of numbers"
+                span = source.span_of(part.start, part.end)
+                self.sink.add(rules.PARAM_FORM.at(span, message, help=f"read {names}"))
+                return None
+        return self.domains.bounded(expr, source)
+
+    @property
+    def read_as(self) -> dict[str, str]:
+        """The parameters whose values expressions read under other names, by those."""
+        kept = self.coefficients.values()
+        found = {part.symbol.name: one.name for one in kept for part in one.parts}
+        return found | {one.nonzero.name: one.name for one in kept}
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []

@@ -147,6 +147,7 @@ class _Checker:
                 self.declared.roles,
                 self.declared.learnables,
                 self.declared.computed,
+                self.declared.read_as,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
@@ -280,7 +281,7 @@ class _Checker:
         self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
     ) -> Statement | None:
         parsed = parse(source, self.sink)
-        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
+        expr = None if parsed is None else self.declared.readable(parsed, source)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)

@@ -121,20 +121,74 @@ class CheckedDomain:
 
 
 @dataclass(frozen=True)
+class CoefficientPart:
+    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits."""
+
+    name: str
+    symbol: Symbol
+    range: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class Coefficient:
     """A parameter that the class keeps as a buffer.
 
     Attributes:
         name: the parameter.
         state: the name of the buffer.
-        auto: the number that the default, the word "auto", stands for; None for a parameter with another default.
+        auto: the number that the default stands for, the word "auto" or None; None for a parameter whose default
+            stands for itself.
         of_domain: whether that number is one of a spec, which may be known only when it is read.
+        auto_when: the condition under which there is that number; None for always.
+        symbol: its value.
+        nonzero: whether it was not 0 when the loss was made.
+        parts: what expressions read of a number that may be a pair, and the limits of each.
+        true_is: the parameter whose number True stands for.
     """
 
     name: str
     state: str
     auto: Typed | None
     of_domain: bool
+    auto_when: Typed | None
+    symbol: Symbol
+    nonzero: Symbol
+    parts: tuple[CoefficientPart, ...] = ()
+    true_is: str | None = None
+
+    @property
+    def filled(self) -> bool:
+        """Whether a number is there also where None is given."""
+        return self.auto is not None and self.auto_when is None
+
+
+@dataclass(frozen=True)
+class ParamRead:
+    """What expressions read of a parameter.
+
+    Attributes:
+        symbol: its value.
+        param: the parameter.
+        tensor: whether it is a buffer.
+        part: the name of the part of a pair that it is; empty elsewhere.
+        absent: whether it may be None.
+    """
+
+    symbol: Symbol
+    param: Parameter
+    tensor: bool
+    part: str = ""
+    absent: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the pure function."""
+        return self.symbol.name
+
+    @property
+    def asks(self) -> bool:
+        """Whether it says that a number was not 0 when the loss was made."""
+        return self.symbol.type.dtype == "bool" and self.param.kind != "bool"
 
 
 @dataclass(frozen=True)
@@ -196,6 +250,24 @@ class CheckedLoss:
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
     parent: LossClass | None = None
+
+    @property
+    def param_reads(self) -> tuple[ParamRead, ...]:
+        """What expressions read of the parameters, in order."""
+        found: list[ParamRead] = []
+        for param in self.params:
+            kept = self.coefficients.get(param.name)
+            if kept is None:
+                found.append(
+                    ParamRead(self.symbols[f"params.{param.name}"], param, False, absent=param.optional)
+                )
+                continue
+            found.append(ParamRead(kept.nonzero, param, False))
+            if kept.parts:
+                found += [ParamRead(part.symbol, param, True, part.name) for part in kept.parts]
+            else:
+                found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
+        return tuple(found)
 
     @property
     def bounds(self) -> tuple[Symbol, ...]:

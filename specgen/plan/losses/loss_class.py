@@ -14,14 +14,22 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.losses.coefficients import (
+    KEYWORDS,
+    asked,
+    coefficient_plan,
+    in_constructor,
+    param_argument,
+    param_doc,
+    param_plan,
+    param_refusals,
+)
 from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, python, records, reparameterized, roles_read
+from specgen.plan.losses.forward import ForwardPrinter, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.losses.parts import LossParts
 from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, NEVER, condition_of
 
 _ESTIMATORS = {
@@ -82,6 +90,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        asked=asked(loss),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
@@ -225,7 +234,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in (one for one in loss.params if one.name not in loss.fixed):
-        for refusal in refusals(param):
+        for refusal in param_refusals(loss, param):
             if param.optional:
                 condition = using(
                     f"{param.name} is not None and {refusal.condition}",
@@ -234,7 +243,7 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 refusal = replace(refusal, condition=condition)
             yield refusal
     for requirement in loss.require:
-        broken = python(negated(requirement.condition.typed))
+        broken = in_constructor(loss, negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
@@ -254,7 +263,7 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
-    args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    args += [param_argument(one) for one in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
     for one in parts.learnables:
         value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))

@@ -9,7 +9,7 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+    """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
     One that is fixed is no keyword.
     """
@@ -17,7 +17,7 @@ class LossParamPlan:
     name: str
     annotation: Text
     default: object
-    attribute: Text
+    attributes: tuple[tuple[str, Text], ...]
     fixed: bool
 
 
@@ -73,6 +73,9 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
+        parts: the names of the numbers that it is or may be a pair of.
+        true_is: the parameter whose number True stands for; empty where True is no value.
     """
 
     name: str
@@ -80,6 +83,10 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    none_is: Text = ""
+    none_where: str = ""
+    parts: tuple[str, ...] = ()
+    true_is: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,7 @@ class LossPlan:
         keywords: those that say what the values of roles are.
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
+        asked: those that are asked whether they were not 0, with the attributes that say so.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
@@ -150,6 +158,7 @@ class LossPlan:
     keywords: tuple[str, ...]
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
+    asked: tuple[tuple[str, str], ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]

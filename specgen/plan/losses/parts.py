@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import LossNetwork, LossRole
-from specgen.check.model import Parameter
+from specgen.check.losses.model import LossNetwork, LossRole, ParamRead
 from specgen.expr import Symbol
 from specgen.program.conditions import NEVER, Condition
 from specgen.values import dataclass
@@ -33,7 +32,7 @@ class LossParts:
     function: str
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[Parameter, ...]
+    params: tuple[ParamRead, ...]
     bounds: tuple[Symbol, ...]
     learnables: tuple[CheckedLearnable, ...]
     networks: tuple[LossNetwork, ...]
