@@ -227,3 +227,24 @@ def test_what_none_stands_for() -> None:
     with_critic.critic_coeff = 0.0
     assert with_critic(steps(5, dtype=torch.float32))["loss_critic"] == 0
     assert "loss_critic" in with_critic.out_keys
+
+
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
+def test_log_probabilities_of_another_shape_are_refused(name: str) -> None:
+    """The peer pairs each sample with all others: its objective is another number."""
+    data = steps(6, dtype=torch.float32)
+    data["action_log_prob"] = data["action_log_prob"].unsqueeze(-1)
+    with pytest.raises(
+        RuntimeError, match=r"'action_log_prob', the sample_log_prob, .* of each sample, \[6\]; got \[6, 1\]"
+    ):
+        LOSSES[name](categorical(), state_value())(data)
+
+
+@pytest.mark.peers
+def test_torchrl_pairs_samples() -> None:
+    _, theirs = pair("PPOLoss", torch.float64)
+    data = steps(6, dtype=torch.float64)
+    right = theirs(data.clone())["loss_objective"]
+    data["action_log_prob"] = data["action_log_prob"].unsqueeze(-1)
+    wrong = theirs(data)["loss_objective"]
+    assert abs(wrong - right) > 0.01

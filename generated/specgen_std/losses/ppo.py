@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c6975f8080dde10a0c4164c67465f811a48fee462323861f0a94208dc2c1e435
+# specgen: sha256=08a4023fa7645c13e74caa9763abcc8391c78951828f57277750d5960923daa9
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -420,7 +420,7 @@ class PPOLoss(LossModule):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         terms = ppo_loss(
             log_p,
@@ -432,7 +432,7 @@ class PPOLoss(LossModule):
             self._read(tensordict, keys.value, "old_value")
             if self.clip_value is not None and self.has_critic_coeff
             else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
             self._mask(tensordict),
             has_critic_coeff=self.has_critic_coeff,
             critic_coeff=self.critic_coeff,
@@ -903,7 +903,7 @@ class ClipPPOLoss(PPOLoss):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         terms = clip_ppo_loss(
             log_p,
@@ -915,7 +915,7 @@ class ClipPPOLoss(PPOLoss):
             self._read(tensordict, keys.value, "old_value")
             if self.clip_value is not None and self.has_critic_coeff
             else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
             self._mask(tensordict),
             has_critic_coeff=self.has_critic_coeff,
             critic_coeff=self.critic_coeff,

@@ -25,7 +25,7 @@ from specgen.plan.losses.coefficients import (
     param_refusals,
 )
 from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, records, reparameterized, roles_read
+from specgen.plan.losses.forward import ForwardPrinter, reader, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.losses.parts import LossParts
@@ -302,13 +302,14 @@ def _read(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
         return using(text, "torch")
     if role.optional:
         return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
-    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    network = next((n for n in loss.networks if n.action == role.name), None)
+    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and parts.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
         text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
-    network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
     values = next(made.name for made in loss.forward if made.network == network.name)
