@@ -100,9 +100,11 @@ _RUNTIME_TYPED = (
 )
 _RUNTIME_LOSSES = (
     "LossModule",
+    "Normalizer",
     "Reduction",
     "ScalarOutputMode",
     "ValueEstimators",
+    "ValueNorm",
     "action_size",
     "add_bounds",
     "add_coefficient",
@@ -117,6 +119,7 @@ _RUNTIME_LOSSES = (
     "read_between",
     "settle",
     "settled",
+    "with_methods",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

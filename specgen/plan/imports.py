@@ -186,6 +186,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if plan.modules:
+        yield "with_methods"
     if plan.bounds:
         yield "add_bounds"
     if "action_spec" in plan.keywords:

@@ -79,6 +79,22 @@ class LossKey(Declaration):
     doc: str = ""
 
 
+class PassedModule(Declaration):
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        protocol: what it can do: a `normalizer` has `normalize(x)`, a `value_norm` `denormalize(x)` and `scale()`, too.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        update: the role of what it is updated by, before all else, when the loss is trained; it has a method `update(x)`.
+        doc: one line for the generated docstring.
+    """
+
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool = False
+    update: str | None = None
+    doc: str = ""
+
+
 class Learnable(Declaration):
     """A number that an optimizer changes together with the networks.
 
@@ -212,6 +228,7 @@ class Loss(DeclaredClass):
         params: constructor keywords.
         require: conditions on the parameters, by what is said when one does not hold.
         learnable: scalars that are trained with the networks.
+        modules: objects of the constructor, such as normalizers, whose methods expressions call.
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
         mask: which samples count, in every term, metric and statistic over the batch.
@@ -228,6 +245,7 @@ class Loss(DeclaredClass):
     params: dict[str, LossParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
+    modules: dict[str, Droppable[PassedModule]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: Expression | None = None

@@ -10,6 +10,7 @@ from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
@@ -34,6 +35,7 @@ __all__ = [
     "LossFunction",
     "LossModule",
     "MultiAgentGAE",
+    "Normalizer",
     "PolicyDistribution",
     "Reduction",
     "ScalarOutputMode",
@@ -45,6 +47,7 @@ __all__ = [
     "VTrace",
     "ValueEstimatorBase",
     "ValueEstimators",
+    "ValueNorm",
     "VmapRandomness",
     "action_size",
     "add_bounds",
@@ -64,4 +67,5 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "with_methods",
 ]

@@ -14,6 +14,7 @@ from specgen.check.losses.estimators import estimators, missing
 from specgen.check.losses.learnables import CheckedLearnable, Learnables
 from specgen.check.losses.masks import mask_of_key
 from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
+from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
@@ -50,6 +51,7 @@ class Declared:
         networks, roles: those whose declaration is right.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: the objects of the constructor whose methods expressions call.
         estimators: the value estimators that users may choose, the default first; none where there is none.
         value_role: the role whose key the estimator takes for the value.
     """
@@ -70,6 +72,7 @@ class Declared:
 
     def __post_init__(self) -> None:
         self.domains = Domains(self.path, self.sink)
+        self.modules = Modules(self.file, self.path, self.loss.modules, self.names, self.sink)
 
     def check(self) -> None:
         """Check them all."""
@@ -83,7 +86,10 @@ class Declared:
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
+        self.modules.declare()
+        self.scope |= self.modules.scope
         self.roles = self._roles(self.networks)
+        self.modules.updated(self.roles)
         for role in self.roles:
             if role.type is not None:
                 place = (*self.path, "keys", role.name)
@@ -119,6 +125,12 @@ class Declared:
         """The parameters that computed defaults read."""
         made = (one.auto for one in self.coefficients.values() if one.auto is not None)
         return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The networks and modules that may be left out."""
+        networks = frozenset(one.name for one in self.networks if one.optional)
+        return networks | {one.name for one in self.modules.checked if one.optional}
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []

@@ -95,6 +95,27 @@ class LossRole:
 
 
 @dataclass(frozen=True)
+class CheckedModule:
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        name: the keyword, and the attribute of the loss.
+        protocol: what it can do.
+        optional: whether it may be left out.
+        update: the role of what it is updated by in training; None for what the loss does not change.
+        doc: one line.
+        symbol: the object.
+    """
+
+    name: str
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool
+    update: str | None
+    doc: str
+    symbol: Symbol
+
+
+@dataclass(frozen=True)
 class Requirement:
     """A condition on the parameters, and what is said when it does not hold."""
 
@@ -165,6 +186,7 @@ class CheckedLoss:
         fixed: the parameters that are constants.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -195,6 +217,7 @@ class CheckedLoss:
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
+    modules: tuple[CheckedModule, ...] = ()
     parent: LossClass | None = None
 
     @property

@@ -94,6 +94,15 @@ class LearnablePlan:
 
 
 @dataclass(frozen=True)
+class ModulePlan:
+    """An object of the constructor: its keyword, its protocol, and whether it may be left out."""
+
+    name: str
+    protocol: Text
+    optional: bool
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
@@ -116,11 +125,13 @@ class LossPlan:
         keywords: those that say what the values of roles are.
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
+        modules: the objects of the constructor.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
+        updates: the updates of these objects, each with the condition under which it is made.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
@@ -150,11 +161,13 @@ class LossPlan:
     keywords: tuple[str, ...]
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
+    modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]
     estimated: tuple[Text, ...]
     reads_next: bool
+    updates: tuple[tuple[str, Text], ...]
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
