@@ -116,6 +116,7 @@ _RUNTIME_LOSSES = (
     "next_key",
     "normal_like",
     "not_none",
+    "own_buffer",
     "read_between",
     "settle",
     "settled",

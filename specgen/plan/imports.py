@@ -194,6 +194,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "TensorSpec"
     for one in plan.coefficients:
         yield from ("settle", "settled") if one.settled else ("add_coefficient",)
+        if one.doc and not one.settled:
+            yield "own_buffer"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:

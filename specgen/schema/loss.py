@@ -8,6 +8,21 @@ from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctio
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, Param, text_or_mapping
 
+DROP = "drop"
+"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == DROP else validated(value)
+
+
+T = TypeVar("T")
+Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
+"""What a loss that extends another one may drop, in a schema that is written in Python.
+
+Checks never see the word: what is dropped is gone before they begin.
+"""
+
 
 class Network(Declaration):
     """A network of the loss: what it reads and writes, and which copies of its parameters there are.
@@ -57,8 +72,8 @@ class LossKey(Declaration):
 
     Attributes:
         key: the default key, dotted when nested.
-        domain: the keywords of the constructor of which one says what its values are: `action_spec`, its spec, and
-            `bounds`, its bounds.
+        domain: who says what its values are: keywords of the constructor, of which one is given, `action_spec`, its spec,
+            and `bounds`, its bounds; a policy, by its own spec.
         type: the type of what is read there; rewards and done flags have theirs.
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
@@ -69,7 +84,7 @@ class LossKey(Declaration):
     """
 
     key: str = ""
-    domain: list[Literal["action_spec", "bounds"]] = Field(default_factory=list)
+    domain: Droppable[list[str]] = Field(default_factory=list)
     type: str | None = None
     role: str | None = None
     optional: bool = False
@@ -183,22 +198,6 @@ EstimatorField = Annotated[
     Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(text_or_mapping)
 ]
 """An estimator as its bare name, or in full."""
-
-
-DROP = "drop"
-"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
-
-
-def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
-    return value if value == DROP else validated(value)
-
-
-T = TypeVar("T")
-Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
-"""What a loss that extends another one may drop, in a schema that is written in Python.
-
-Checks never see the word: what is dropped is gone before they begin.
-"""
 
 
 def _form(value: object) -> str:

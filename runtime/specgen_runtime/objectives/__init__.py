@@ -1,6 +1,6 @@
 """Losses: their parent class, value estimators, target updates."""
 
-from specgen_runtime.objectives.coefficients import add_coefficient, settle, settled
+from specgen_runtime.objectives.coefficients import add_coefficient, own_buffer, settle, settled
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
@@ -62,6 +62,7 @@ __all__ = [
     "next_key",
     "normal_like",
     "not_none",
+    "own_buffer",
     "read_between",
     "reduce",
     "required",

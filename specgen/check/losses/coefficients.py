@@ -83,7 +83,7 @@ class Coefficients:
                 param = replace(param, default=AUTO, optional=False)
             of_domain = auto is not None and any(".domains." in one.path for one in auto.symbols_read)
             state = declared.buffer if isinstance(declared.buffer, str) else param.name
-            if of_domain and state == param.name:
+            if of_domain and not isinstance(declared.buffer, str):
                 state = f"_{param.name}"
             made.append(param)
             found[param.name] = Coefficient(param.name, state, auto, of_domain)

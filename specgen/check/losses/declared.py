@@ -71,7 +71,7 @@ class Declared:
     value_role: str = "value"
 
     def __post_init__(self) -> None:
-        self.domains = Domains(self.path, self.sink)
+        self.domains = Domains(self.file, self.path, self.sink)
         self.modules = Modules(self.file, self.path, self.loss.modules, self.names, self.sink)
 
     def check(self) -> None:
@@ -105,9 +105,9 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
-        self.domains.declare(self.loss, self.roles)
+        self.domains.declare(self.loss, self.roles, self.networks)
         for name, domain in self.domains.found.items():
-            for index, word in enumerate(domain.keywords):
+            for index, word in domain.places:
                 self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
         self.scope |= self.domains.bounds
         coefficients = Coefficients(

@@ -129,16 +129,23 @@ class CheckedDomain:
 
     Attributes:
         role: the role.
-        keywords: the keywords, of which one is given.
+        places: the keywords, of which one is given, with their places in the declaration.
+        network: the policy whose own spec says what they don't.
         low, high: its bounds; None where no expression reads them.
         size: how many numbers it has.
     """
 
     role: str
-    keywords: tuple[str, ...]
+    places: tuple[tuple[int, str], ...]
+    network: str | None
     low: Symbol | None
     high: Symbol | None
     size: Symbol
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The keywords."""
+        return tuple(word for _, word in self.places)
 
 
 @dataclass(frozen=True)
@@ -160,11 +167,12 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+    """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
 
     name: str
     module: str
     roles: frozenset[str]
+    properties: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -219,6 +227,14 @@ class CheckedLoss:
     domains: tuple[CheckedDomain, ...] = ()
     modules: tuple[CheckedModule, ...] = ()
     parent: LossClass | None = None
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The parameters that the class reads by properties: buffers of other names, and what is one of its parent's."""
+        inherited = frozenset[str]() if self.parent is None else self.parent.properties
+        return inherited | {
+            one.name for one in self.coefficients.values() if one.state != one.name or one.of_domain
+        }
 
     @property
     def bounds(self) -> tuple[Symbol, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from specgen.check.losses.model import CheckedLoss, Coefficient
 from specgen.check.model import Parameter
 from specgen.code import Code, using
 from specgen.expr import Symbol
 from specgen.literals import literal
 from specgen.plan.losses.model import CoefficientPlan, LossParamPlan
-from specgen.plan.model import Text
+from specgen.plan.model import RefusalPlan, Text
 from specgen.plan.per_env import optional_annotation
 from specgen.program.torch_text import print_expression
 
@@ -20,7 +22,7 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
     attribute: Text = read_annotation(loss, param)
     if kept is not None and kept.auto is not None:
         taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
-    if kept is not None and kept.state != kept.name:
+    if kept is not None and kept.name in loss.properties:
         attribute = ""
     return LossParamPlan(param.name, taken, param.default, attribute, param.name in loss.fixed)
 
@@ -57,23 +59,39 @@ def read_annotation(loss: CheckedLoss, param: Parameter) -> Code:
     return using("Tensor | None" if param.optional else "Tensor", "Tensor")
 
 
+def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:
+    """The refusals of "auto" where a parameter is None that it is computed from."""
+    optional = [param.name for param in loss.params if param.optional]
+    for one in loss.coefficients.values():
+        reads = {symbol.name for symbol in one.auto.symbols_read} if one.auto is not None else set()
+        for name in (each for each in optional if each in reads):
+            message = literal(f'{one.name}="auto" needs {name}')
+            yield RefusalPlan(f'{one.name} == "auto" and {name} is None', message)
+
+
 def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     """A parameter that is a buffer."""
-    doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.state != one.name else ()
+    doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.name in loss.properties else ()
     if one.auto is None:
         return CoefficientPlan(one.name, one.state, "", False, doc)
     owner = "self." if one.of_domain else ""
     sizes = {domain.size: domain.role for domain in loss.domains}
 
+    optional = {param.name for param in loss.params if param.optional}
+
     def read(symbol: Symbol) -> str:
         if symbol not in sizes:
-            return f"{owner}{symbol.name}"
+            name = f"{owner}{symbol.name}"
+            return f"not_none({name})" if symbol.name in optional else name
         role = sizes[symbol]
-        network = next((f"self.{one.name}" for one in loss.networks if one.output == role), "None")
-        return f"action_size(self, {literal(role)}, self.tensor_keys.{role}, self._action_spec, {network})"
+        domain = next(one for one in loss.domains if one.role == role)
+        network = f"self.{domain.network}" if domain.network is not None else "None"
+        spec = "self._action_spec" if "action_spec" in domain.keywords else "None"
+        return f"action_size(self, {literal(role)}, self.tensor_keys.{role}, {spec}, {network})"
 
     printed = print_expression(one.auto, read)
     uses = [*printed.uses, *(["action_size"] if sizes.keys() & set(one.auto.symbols_read) else [])]
+    uses += ["not_none"] if optional & {symbol.name for symbol in one.auto.symbols_read} else []
     if one.of_domain:
         doc = (
             f'The buffer `{one.state}`; "auto" stands for {_said(loss, one)}.',

@@ -14,7 +14,7 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, needs_of_auto, param_doc, param_plan
 from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
 from specgen.plan.losses.forward import ForwardPrinter, python, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
@@ -237,6 +237,7 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 )
                 refusal = replace(refusal, condition=condition)
             yield refusal
+    yield from needs_of_auto(loss)
     for requirement in loss.require:
         broken = python(negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))

@@ -181,7 +181,7 @@ class LossPlan:
     @property
     def settles(self) -> bool:
         """Whether a parameter may be settled only when it is read."""
-        return any(one.settled for one in self.coefficients)
+        return "action_spec" in self.keywords and any(one.settled for one in self.coefficients)
 
     @property
     def buffered(self) -> frozenset[str]:
