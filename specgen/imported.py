@@ -100,9 +100,11 @@ _RUNTIME_TYPED = (
 )
 _RUNTIME_LOSSES = (
     "LossModule",
+    "Normalizer",
     "Reduction",
     "ScalarOutputMode",
     "ValueEstimators",
+    "ValueNorm",
     "action_size",
     "add_bounds",
     "add_coefficient",
@@ -117,10 +119,12 @@ _RUNTIME_LOSSES = (
     "next_key",
     "normal_like",
     "not_none",
+    "own_buffer",
     "read_between",
     "settle",
     "settled",
     "switched",
+    "with_methods",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

@@ -14,6 +14,22 @@ def _form(value: object) -> str:
     return "long" if isinstance(value, (dict, Declaration)) else "short"
 
 
+DROP = "drop"
+"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == DROP else validated(value)
+
+
+T = TypeVar("T")
+Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
+"""What a loss that extends another one may drop, in a schema that is written in Python.
+
+Checks never see the word: what is dropped is gone before they begin.
+"""
+
+
 class Network(Declaration):
     """A network of the loss: what it reads and writes, and which copies of its parameters there are.
 
@@ -93,8 +109,8 @@ class LossKey(Declaration):
 
     Attributes:
         key: the default key, dotted when nested.
-        domain: the keywords of the constructor of which one says what its values are: `action_spec`, its spec, and
-            `bounds`, its bounds.
+        domain: who says what its values are: keywords of the constructor, of which one is given, `action_spec`, its spec,
+            and `bounds`, its bounds; a policy, by its own spec.
         type: the type of what is read there; rewards and done flags have theirs.
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
@@ -105,13 +121,29 @@ class LossKey(Declaration):
     """
 
     key: str = ""
-    domain: list[Literal["action_spec", "bounds"]] = Field(default_factory=list)
+    domain: Droppable[list[str]] = Field(default_factory=list)
     type: str | None = None
     role: str | None = None
     optional: bool = False
     when: Expression | None = None
     missing: Expression | None = None
     mask: Expression | None = None
+    doc: str = ""
+
+
+class PassedModule(Declaration):
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        protocol: what it can do: a `normalizer` has `normalize(x)`, a `value_norm` `denormalize(x)` and `scale()`, too.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        update: the role of what it is updated by, before all else, when the loss is trained; it has a method `update(x)`.
+        doc: one line for the generated docstring.
+    """
+
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool = False
+    update: str | None = None
     doc: str = ""
 
 
@@ -201,22 +233,6 @@ EstimatorField = Annotated[
 """An estimator as its bare name, or in full."""
 
 
-DROP = "drop"
-"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
-
-
-def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
-    return value if value == DROP else validated(value)
-
-
-T = TypeVar("T")
-Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
-"""What a loss that extends another one may drop, in a schema that is written in Python.
-
-Checks never see the word: what is dropped is gone before they begin.
-"""
-
-
 TermField = Annotated[
     Annotated[Expression, Tag("short")] | Annotated[Term, Tag("long")], Discriminator(_form)
 ]
@@ -240,6 +256,7 @@ class Loss(DeclaredClass):
         params: constructor keywords.
         require: conditions on the parameters, by what is said when one does not hold.
         learnable: scalars that are trained with the networks.
+        modules: objects of the constructor, such as normalizers, whose methods expressions call.
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
         mask: which samples count, in every term, metric and statistic over the batch.
@@ -256,6 +273,7 @@ class Loss(DeclaredClass):
     params: dict[str, LossParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
+    modules: dict[str, Droppable[PassedModule]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: Expression | None = None

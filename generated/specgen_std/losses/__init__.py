@@ -2,12 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
+# specgen: sha256=f7e3eead7b18268fb7fe2fb325a2ef6774af10f72fc5b3da5c7df6f4fb71a7c5
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
-from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
+from .decision_transformer import (
+    DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
+)
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .iql import (
     DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
@@ -17,15 +19,19 @@ from .policy_gradient import (
 )
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
-from .sac import SACLoss, SACLossOutput, SACLossTerms
+from .sac import (
+    DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
+)
 from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
 __all__ = [
     "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
     "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
     "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss",
+    "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms",
+    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms",
+    "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

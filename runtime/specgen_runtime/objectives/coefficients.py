@@ -113,10 +113,28 @@ def settle(loss: nn.Module, name: str, given: float | str, compute: Callable[[],
 
 
 def settled(loss: nn.Module, name: str, compute: Callable[[], float]) -> Tensor:
-    """The coefficient that `settle` registered, computed now if it has not been."""
+    """The coefficient that `settle` registered, computed now if it has not been.
+
+    Raises:
+        AttributeError: if it registered none.
+    """
+    if name not in loss._buffers:
+        raise AttributeError(f"{type(loss).__name__} has no buffer {name!r}")
     found = loss._buffers[name]
     if found is None:
         found = loss._buffers[name] = _number(loss, name, compute())
+    return found
+
+
+def own_buffer(loss: nn.Module, name: str) -> Tensor:
+    """The buffer, also where a property of the loss has its name.
+
+    Raises:
+        AttributeError: if there is none.
+    """
+    found = loss._buffers.get(name)
+    if found is None:
+        raise AttributeError(f"{type(loss).__name__} has no buffer {name!r}")
     return found
 
 

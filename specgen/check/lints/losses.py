@@ -131,6 +131,11 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     for one in parts.learnables:
         if one.name not in reads:
             warn_unread(file.key_span(*path, "learnable", one.name), "learnable", one.name, sink)
+    called = {name.split(".")[0] for each in parts.statements for name in each.calls}
+    for name in loss.modules:
+        if name not in called:
+            help = f"call a method: `{name}.normalize(x)`; or leave it out"
+            warn_unread(file.key_span(*path, "modules", name), "module", name, sink, help)
     acted = {network.action for network in parts.networks}
     acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}

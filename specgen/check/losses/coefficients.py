@@ -134,8 +134,14 @@ class Coefficients:
             if auto is None:
                 return None
         of_domain = auto is not None and any(".domains." in one.path for one in auto.symbols_read)
+        if of_domain and declared.default != AUTO:
+            message = (
+                "what None stands for is known before the networks are: sizes of roles are of `default: auto`"
+            )
+            self._misfit(param.name, message, "auto")
+            return None
         state = declared.buffer if isinstance(declared.buffer, str) else param.name
-        if of_domain and state == param.name:
+        if of_domain and not isinstance(declared.buffer, str):
             state = f"_{param.name}"
         parts = self._parts(param, declared)
         if parts is None or not self._switch_fits(param, declared):

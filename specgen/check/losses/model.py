@@ -95,6 +95,27 @@ class LossRole:
 
 
 @dataclass(frozen=True)
+class CheckedModule:
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        name: the keyword, and the attribute of the loss.
+        protocol: what it can do.
+        optional: whether it may be left out.
+        update: the role of what it is updated by in training; None for what the loss does not change.
+        doc: one line.
+        symbol: the object.
+    """
+
+    name: str
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool
+    update: str | None
+    doc: str
+    symbol: Symbol
+
+
+@dataclass(frozen=True)
 class Requirement:
     """A condition on the parameters, and what is said when it does not hold."""
 
@@ -108,16 +129,23 @@ class CheckedDomain:
 
     Attributes:
         role: the role.
-        keywords: the keywords, of which one is given.
+        places: the keywords, of which one is given, with their places in the declaration.
+        network: the policy whose own spec says what they don't.
         low, high: its bounds; None where no expression reads them.
         size: how many numbers it has.
     """
 
     role: str
-    keywords: tuple[str, ...]
+    places: tuple[tuple[int, str], ...]
+    network: str | None
     low: Symbol | None
     high: Symbol | None
     size: Symbol
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The keywords."""
+        return tuple(word for _, word in self.places)
 
 
 @dataclass(frozen=True)
@@ -193,11 +221,12 @@ class ParamRead:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+    """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
 
     name: str
     module: str
     roles: frozenset[str]
+    properties: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -219,6 +248,7 @@ class CheckedLoss:
         fixed: the parameters that are constants.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -249,6 +279,7 @@ class CheckedLoss:
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
+    modules: tuple[CheckedModule, ...] = ()
     parent: LossClass | None = None
 
     @property
@@ -268,6 +299,14 @@ class CheckedLoss:
             else:
                 found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
         return tuple(found)
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The parameters that the class reads by properties: buffers of other names, and what is one of its parent's."""
+        inherited = frozenset[str]() if self.parent is None else self.parent.properties
+        return inherited | {
+            one.name for one in self.coefficients.values() if one.state != one.name or one.of_domain
+        }
 
     @property
     def bounds(self) -> tuple[Symbol, ...]:

@@ -114,6 +114,9 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
     for one in loss.learnables:
         if one.when is not None:
             presence.there[one.symbol] = condition_of(one.when)
+    for module in loss.modules:
+        if module.optional:
+            presence.may_be_missing(scope[module.name])
     optional = {network.name: network for network in loss.networks if network.optional}
     for made in loss.forward:
         if made.network in optional:

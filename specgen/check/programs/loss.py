@@ -45,6 +45,7 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
+    inputs += [Input(one.symbol, "network") for one in loss.modules]
     asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
     outputs: list[Output] = []
     needed = set() if loss.mask is None else values_of_mask(loss, loss.mask)
@@ -79,6 +80,7 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     absent += [
         loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
     ]
+    absent += [one.symbol for one in loss.modules if one.optional]
     shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
     there = [one.symbol for one in loss.param_reads if one.tensor and not one.absent]
     return guarded(shared, conditions, absent, (given, *there))

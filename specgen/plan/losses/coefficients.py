@@ -29,7 +29,7 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
     if kept is not None:
         may_lack = param.optional and not kept.filled
         attribute = using("Tensor | None" if may_lack else "Tensor", "Tensor")
-        names = [param.name] if kept.state == kept.name else []
+        names = [] if kept.name in loss.properties else [param.name]
         attributes = tuple((name, attribute) for name in (*names, *(one.symbol.name for one in kept.parts)))
         if param.default == AUTO:
             taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
@@ -113,9 +113,22 @@ def read_annotation(one: ParamRead) -> Code:
     return using("Tensor | None" if one.absent else "Tensor", "Tensor")
 
 
+def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:
+    """The refusals of "auto" where a parameter is None that it is computed from."""
+    optional = [param.name for param in loss.params if param.optional]
+    defaults = {param.name: param.default for param in loss.params}
+    for one in loss.coefficients.values():
+        reads = {symbol.name for symbol in one.auto.symbols_read} if one.auto is not None else set()
+        if defaults[one.name] != AUTO:
+            continue
+        for name in (each for each in optional if each in reads):
+            message = literal(f'{one.name}="auto" needs {name}')
+            yield RefusalPlan(f'{one.name} == "auto" and {name} is None', message)
+
+
 def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     """A parameter that is a buffer."""
-    doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.state != one.name else ()
+    doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.name in loss.properties else ()
     parts = tuple(part.name for part in one.parts)
     made = CoefficientPlan(one.name, one.state, "", False, doc, parts=parts, true_is=one.true_is or "")
     if one.auto is None:
@@ -123,15 +136,21 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     owner = "self." if one.of_domain else ""
     sizes = {domain.size: domain.role for domain in loss.domains}
 
+    optional = {param.name for param in loss.params if param.optional}
+
     def read(symbol: Symbol) -> str:
         if symbol not in sizes:
-            return f"{owner}{symbol.name}"
+            name = f"{owner}{symbol.name}"
+            return f"not_none({name})" if symbol.name in optional else name
         role = sizes[symbol]
-        network = next((f"self.{one.name}" for one in loss.networks if one.output == role), "None")
-        return f"action_size(self, {literal(role)}, self.tensor_keys.{role}, self._action_spec, {network})"
+        domain = next(one for one in loss.domains if one.role == role)
+        network = f"self.{domain.network}" if domain.network is not None else "None"
+        spec = "self._action_spec" if "action_spec" in domain.keywords else "None"
+        return f"action_size(self, {literal(role)}, self.tensor_keys.{role}, {spec}, {network})"
 
     printed = print_expression(one.auto, read)
     uses = [*printed.uses, *(["action_size"] if sizes.keys() & set(one.auto.symbols_read) else [])]
+    uses += ["not_none"] if optional & {symbol.name for symbol in one.auto.symbols_read} else []
     if one.of_domain:
         doc = (
             f'The buffer `{one.state}`; "auto" stands for {_said(loss, one)}.',

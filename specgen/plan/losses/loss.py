@@ -17,6 +17,7 @@ from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
 from specgen.plan.losses.coefficients import read_annotation
 from specgen.plan.losses.loss_class import loss_class
+from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.needs import needs_of_forward
 from specgen.plan.losses.parts import LossParts
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
@@ -52,6 +53,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         params=tuple(one for one in loss.param_reads if one.symbol in given),
         bounds=tuple(one for one in loss.bounds if one in given),
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
+        modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
         masked=any(one.symbol.path == f"{path}.given.mask" for one in terms.inputs),
@@ -122,6 +124,9 @@ def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPl
         annotations[role.name] = _or_none(named("Tensor"), absent)
     for one in parts.learnables:
         annotations[one.name] = _or_none(named("Tensor"), parts.needed(one.symbol) != ALWAYS)
+    for module in parts.modules:
+        absent = module.optional or parts.needed(module.symbol) != ALWAYS
+        annotations[module.name] = _or_none(named(PROTOCOLS[module.protocol]), absent)
     return replace(plan_function(terms, "", annotations).plan, doc=_doc(loss, parts))
 
 
@@ -150,6 +155,8 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
         lines += hanging(
             "value_estimate: from the value of the next state, [*batch], to the target, [*batch]."
         )
+    for module in parts.modules:
+        lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in parts.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
     lines += [line for one in parts.params for line in hanging(f"{one.name}: {_param(one)}")]

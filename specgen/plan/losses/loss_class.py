@@ -19,6 +19,7 @@ from specgen.plan.losses.coefficients import (
     asked,
     coefficient_plan,
     in_constructor,
+    needs_of_auto,
     param_argument,
     param_doc,
     param_plan,
@@ -28,6 +29,7 @@ from specgen.plan.losses.conditions import condition_code, has, role_symbol, whe
 from specgen.plan.losses.forward import ForwardPrinter, reader, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.losses.modules import module_docs, module_plans, updates
 from specgen.plan.losses.parts import LossParts
 from specgen.plan.model import CallPlan, RefusalPlan, Text
 from specgen.program.conditions import ALWAYS, NEVER, condition_of
@@ -46,10 +48,11 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
     forward, inside = ForwardPrinter(loss, parts.needed), roles_read(loss)
+    updating = {one.update for one in loss.modules}
     read = [
         role
         for role in loss.roles
-        if role.after or role in parts.roles or role.mask is not None or role.name in inside
+        if role.after or role in parts.roles or role.mask is not None or role.name in (inside | updating)
     ]
     return LossPlan(
         name=loss.name,
@@ -85,12 +88,14 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        updates=tuple(updates(loss)),
         values=tuple(forward.lines()),
         call=_call(loss, parts, forward),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
         asked=asked(loss),
+        modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
@@ -177,6 +182,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for domain in loss.domains:
         for word in domain.keywords:
             yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
+    yield from module_docs(loss)
     for param in loss.params:
         if param.name not in loss.fixed:
             yield from hanging(f"{param.name}: {param_doc(loss, param)}")
@@ -205,10 +211,9 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    if any(network.policy for network in loss.networks):
-        yield from hanging("TypeError: if a network is not a module, or a policy gives no distribution.")
-    else:
-        yield from hanging("TypeError: if a network is not a module.")
+    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    methods = ", or an object lacks a method" if loss.modules else ""
+    yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(
         "ValueError: if a keyword has a value that it does not take, or they contradict each other."
     )
@@ -242,6 +247,7 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 )
                 refusal = replace(refusal, condition=condition)
             yield refusal
+    yield from needs_of_auto(loss)
     for requirement in loss.require:
         broken = in_constructor(loss, negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
@@ -262,6 +268,7 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
         args.append("self._mask(tensordict)")
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
+    args += [f"{one.name}=self.{one.name}" for one in parts.modules]
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
     args += [param_argument(one) for one in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]

@@ -101,6 +101,15 @@ class LearnablePlan:
 
 
 @dataclass(frozen=True)
+class ModulePlan:
+    """An object of the constructor: its keyword, its protocol, and whether it may be left out."""
+
+    name: str
+    protocol: Text
+    optional: bool
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
@@ -124,11 +133,13 @@ class LossPlan:
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
         asked: those that are asked whether they were not 0, with the attributes that say so.
+        modules: the objects of the constructor.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
+        updates: the updates of these objects, each with the condition under which it is made.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
@@ -159,11 +170,13 @@ class LossPlan:
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
     asked: tuple[tuple[str, str], ...]
+    modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]
     estimated: tuple[Text, ...]
     reads_next: bool
+    updates: tuple[tuple[str, Text], ...]
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
@@ -177,7 +190,7 @@ class LossPlan:
     @property
     def settles(self) -> bool:
         """Whether a parameter may be settled only when it is read."""
-        return any(one.settled for one in self.coefficients)
+        return "action_spec" in self.keywords and any(one.settled for one in self.coefficients)
 
     @property
     def buffered(self) -> frozenset[str]:
