@@ -2,12 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=64e00c35407277ea1fe78ec7ea5aa6291a373793856ea02afa63a9e993686bc5
+# specgen: sha256=8ca94a1e3c105e447c3a61ff4841f518f25cb27c6375a27ae3e7187dca7b797a
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
-from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
+from .decision_transformer import (
+    DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
+)
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .iql import (
     DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
@@ -22,7 +24,10 @@ from .ppo import (
     PPOLossOutput, PPOObjectiveTerms,
 )
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
-from .sac import SACActorTerms, SACLoss, SACLossOutput, SACQvalueTerms
+from .sac import (
+    DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms,
+)
 from .td3 import (
     TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
     TD3QvalueTerms,
@@ -33,10 +38,11 @@ __all__ = [
     "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
     "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
     "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "IQLActorTerms", "IQLLoss",
-    "IQLLossOutput", "IQLQvalueTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms",
-    "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput",
-    "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms",
-    "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
+    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss",
+    "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms",
+    "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms",
+    "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

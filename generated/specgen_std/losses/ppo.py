@@ -2,12 +2,11 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=915e022f997fc9b2bc7d493b4a274c33f0ec671ec5bbc5b1b0afbde824b419cb
+# specgen: sha256=8015c5eeb061ad95ac66e14a93c41181c216d3b7b6f0f9883cf3582d789816c1
 """Proximal policy optimization."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
-    not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient,
+    add_coefficient_parts, as_pair, as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -51,8 +50,8 @@ class PPOObjectiveTerms(NamedTuple):
 
 def ppo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: float, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: float | None,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
 ) -> PPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
 
@@ -75,7 +74,7 @@ def ppo_objective(
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
@@ -128,8 +127,8 @@ class PPOCriticTerms(NamedTuple):
 
 def ppo_critic(
     v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
-    critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
-    log_explained_variance: bool,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
 ) -> PPOCriticTerms:
     """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample.
 
@@ -140,7 +139,7 @@ def ppo_critic(
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
             critic which collected the data, too; needed where given(clip_value).
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
         loss_critic_type: how the distance to the target is measured.
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
@@ -159,9 +158,8 @@ def ppo_critic(
         if clip_value is not None
         else far
     )
-    coeff = critic_coeff if critic_coeff is not None else 1.0
     # losses.PPOLoss.terms
-    loss_critic = coeff * error
+    loss_critic = not_none(critic_coeff) * error
     # losses.PPOLoss.metrics
     with torch.no_grad():
         explained_variance = (
@@ -263,24 +261,25 @@ class PPOLoss(LossModule):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
+    max_importance_ratio: Tensor | None
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
@@ -293,8 +292,8 @@ class PPOLoss(LossModule):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -302,7 +301,7 @@ class PPOLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -327,6 +326,10 @@ class PPOLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -337,24 +340,21 @@ class PPOLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -373,6 +373,10 @@ class PPOLoss(LossModule):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -381,23 +385,13 @@ class PPOLoss(LossModule):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -435,11 +429,11 @@ class PPOLoss(LossModule):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return ppo_objective(
             log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
@@ -538,8 +532,9 @@ class ClipPPOObjectiveTerms(NamedTuple):
 
 def clip_ppo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: float, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: float | None, clip_epsilon: float,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
     `mean_ratio` of `ClipPPOLoss`, one value per sample.
@@ -558,13 +553,16 @@ def clip_ppo_objective(
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
-        clip_epsilon: how much likelier an action may become while it still pays.
+        clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
@@ -589,7 +587,7 @@ def clip_ppo_objective(
     )
     gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
-    near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
@@ -624,8 +622,8 @@ class ClipPPOCriticTerms(NamedTuple):
 
 def clip_ppo_critic(
     v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
-    critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
-    log_explained_variance: bool,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
 ) -> ClipPPOCriticTerms:
     """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
     sample.
@@ -637,7 +635,7 @@ def clip_ppo_critic(
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
             critic which collected the data, too; needed where given(clip_value).
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
         loss_critic_type: how the distance to the target is measured.
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
@@ -656,9 +654,8 @@ def clip_ppo_critic(
         if clip_value is not None
         else far
     )
-    coeff = critic_coeff if critic_coeff is not None else 1.0
     # losses.ClipPPOLoss.terms
-    loss_critic = coeff * error
+    loss_critic = not_none(critic_coeff) * error
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         explained_variance = (
@@ -772,28 +769,32 @@ class ClipPPOLoss(PPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
-    clip_epsilon: float
+    max_importance_ratio: Tensor | None
+    clip_epsilon: Tensor
+    clip_epsilon_low: Tensor
+    clip_epsilon_high: Tensor
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
-        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
-        delay_actor: bool = False, max_importance_ratio: float | None = None, clip_epsilon: float = 0.2,
-        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        delay_actor: bool = False, max_importance_ratio: float | None = None,
+        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
@@ -802,8 +803,8 @@ class ClipPPOLoss(PPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -811,7 +812,7 @@ class ClipPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -821,8 +822,8 @@ class ClipPPOLoss(PPOLoss):
                 `HardUpdate` moves. Defaults to False.
             max_importance_ratio: what the weight of an action is at most; None for any weight. Defaults to
                 None, > 0.
-            clip_epsilon: how much likelier an action may become while it still pays. Defaults to 0.2, > 0,
-                < 1.
+            clip_epsilon: how much likelier an action may become while it still pays, or how much less
+                likely and how much likelier. Defaults to 0.2, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -838,6 +839,11 @@ class ClipPPOLoss(PPOLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
+        clip_value = switched(clip_value, clip_epsilon, "clip_value", "clip_epsilon")
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -848,29 +854,25 @@ class ClipPPOLoss(PPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not clip_epsilon > 0:
-            raise ValueError(f"clip_epsilon must be > 0, got {clip_epsilon}")
-        if not clip_epsilon < 1:
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
             raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
-        self.clip_epsilon = clip_epsilon
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -889,6 +891,11 @@ class ClipPPOLoss(PPOLoss):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -897,23 +904,13 @@ class ClipPPOLoss(PPOLoss):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -953,15 +950,17 @@ class ClipPPOLoss(PPOLoss):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return clip_ppo_objective(
             log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio, clip_epsilon=self.clip_epsilon,
+            max_importance_ratio=self.max_importance_ratio,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
         )
 
     def _clip_ppo_critic_terms(self, tensordict: TensorDictBase) -> ClipPPOCriticTerms:

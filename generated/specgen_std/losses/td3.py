@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6dea27d7aaaab859247c9c98853599367ff9e420575db40ddb634dc93e2bfc11
+# specgen: sha256=098a2d1b50e4385274c81a915f5627a88373e9256e4c0054dddcc3f4015a399e
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def td3_qvalue(
     """
     # losses.TD3Loss.let
     noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
     next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
     goal = value_estimate(next_value).detach()
     # losses.TD3Loss.terms
@@ -441,7 +441,7 @@ def td3_bc_qvalue(
     """
     # losses.TD3BCLoss.let
     noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
     next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
     goal = value_estimate(next_value).detach()
     # losses.TD3BCLoss.terms

@@ -93,11 +93,13 @@ def _part(
         if output.role != "value":
             condition |= conditions.get(output.name, ALWAYS)
     there = values_in(condition.typed)
-    absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
+    absent = [one.symbol for one in loss.param_reads if one.absent]
     absent += [
         loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
     ]
-    given = next(one.symbol for one in program.inputs if one.symbol.path == _mask_path(loss))
+    absent += [one.symbol for one in loss.modules if one.optional]
+    given = [one.symbol for one in program.inputs if one.symbol.path == _mask_path(loss)]
+    given += [one.symbol for one in loss.param_reads if one.tensor and not one.absent]
     inputs = program.inputs  # what only conditions read is cut before
     shared = replace(share(cut(program, outputs)), inputs=inputs)
     when = {
@@ -105,7 +107,7 @@ def _part(
         for output in outputs
         if output.name in conditions
     }
-    made = guarded(shared, when, [one for one in absent if one not in there], (given,))
+    made = guarded(shared, when, [one for one in absent if one not in there], given)
     returned = tuple(output.name for output in outputs if output.role in ("term", "metric"))
     return LossPart(name, returned, condition, made)
 
@@ -127,9 +129,10 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
-    inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
+    inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
+    inputs += [Input(one.symbol, "network") for one in loss.modules]
     asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
     outputs: list[Output] = []
     needed = set() if loss.mask is None else values_of_mask(loss, loss.mask)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Forward
-from specgen.check.losses.model import CheckedLoss
-from specgen.check.model import Checked, Parameter, Statement, identifier
+from specgen.check.losses.model import CheckedLoss, ParamRead
+from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
 from specgen.code import Code, named, using
 from specgen.expr import Type
@@ -17,6 +17,7 @@ from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
 from specgen.plan.losses.coefficients import read_annotation
 from specgen.plan.losses.loss_class import loss_class
+from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.parts import PartArguments, part_arguments
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import param_annotation
@@ -95,10 +96,7 @@ def _joined(what: str, doc: str) -> str:
 
 
 def _function(loss: CheckedLoss, part: PartArguments) -> FunctionPlan:
-    annotations = {
-        param.name: read_annotation(loss, param, given=loss.symbols[f"params.{param.name}"] in part.there)
-        for param in part.params
-    }
+    annotations = {one.name: read_annotation(one, given=one.symbol in part.there) for one in part.params}
     annotations["mask"] = using("Tensor | None", "Tensor")
     for made in part.values:
         kind = named("Tensor")
@@ -111,6 +109,9 @@ def _function(loss: CheckedLoss, part: PartArguments) -> FunctionPlan:
         annotations[role.name] = _or_none(named("Tensor"), absent)
     for one in part.learnables:
         annotations[one.name] = _or_none(named("Tensor"), part.needed(one.symbol) != ALWAYS)
+    for module in part.modules:
+        absent = (module.optional and module.symbol not in part.there) or part.needed(module.symbol) != ALWAYS
+        annotations[module.name] = _or_none(named(PROTOCOLS[module.protocol]), absent)
     return replace(plan_function(part.part.program, "", annotations).plan, doc=_doc(loss, part))
 
 
@@ -140,9 +141,11 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
         lines += hanging(
             "value_estimate: from the value of the next state, [*batch], to the target, [*batch]."
         )
+    for module in part.modules:
+        lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in part.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
-    lines += [line for param in part.params for line in hanging(f"{param.name}: {_param(param)}")]
+    lines += [line for one in part.params for line in hanging(f"{one.name}: {_param(one)}")]
     for bound in part.bounds:
         shape = ", ".join(map(str, bound.type.dims))
         lines += hanging(f"{bound.name}: {bound.type.dtype} [{shape}].")
@@ -160,7 +163,10 @@ def _tensor(type: Type) -> str:
     return f"{type.dtype} [{', '.join([*type.axes, '*batch', *dims])}]"
 
 
-def _param(param: Parameter) -> str:
+def _param(one: ParamRead) -> str:
+    param = one.param
+    if one.asks:
+        return f"whether `{param.name}` was not 0 when the loss was made."
     return param.doc or (
         f"one of {', '.join(param.choices)}." if param.choices else f"{param_annotation(param)}."
     )

@@ -13,15 +13,24 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.losses.coefficients import (
+    KEYWORDS,
+    asked,
+    coefficient_plan,
+    in_constructor,
+    needs_of_auto,
+    param_doc,
+    param_plan,
+    param_refusals,
+)
 from specgen.plan.losses.conditions import condition_code
-from specgen.plan.losses.forward import python, reparameterized, roles_read
+from specgen.plan.losses.forward import reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
+from specgen.plan.losses.modules import module_docs, module_plans, updates
 from specgen.plan.losses.part_class import part_plan
 from specgen.plan.losses.parts import PartArguments
 from specgen.plan.model import RefusalPlan, Text
-from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of
 
 _ESTIMATORS = {
@@ -37,10 +46,15 @@ _ESTIMATORS = {
 def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
     """The `LossModule` subclass."""
     inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
+    updating = {one.update for one in loss.modules}
     read = [
         role
         for role in loss.roles
-        if role.after or role.name in expressed or role.mask is not None or role.name in inside
+        if role.after
+        or role.name in expressed
+        or role.mask is not None
+        or role.name in inside
+        or role.name in updating
     ]
     estimated = [role for role in read if role.name in expressed and role.missing == "estimate"]
     return LossPlan(
@@ -77,9 +91,12 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         further_keys=_key_lists(loss, parts, [role for role in read if _may_lack(role)]),
         estimated=_key_lists(loss, parts, estimated),
         parts=tuple(part_plan(loss, part) for part in parts),
+        updates=tuple(updates(loss)),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        asked=asked(loss),
+        modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         masks=tuple(
             (
@@ -161,6 +178,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for domain in loss.domains:
         for word in domain.keywords:
             yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
+    yield from module_docs(loss)
     for param in loss.params:
         if param.name not in loss.fixed:
             yield from hanging(f"{param.name}: {param_doc(loss, param)}")
@@ -189,10 +207,9 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    if any(network.policy for network in loss.networks):
-        yield from hanging("TypeError: if a network is not a module, or a policy gives no distribution.")
-    else:
-        yield from hanging("TypeError: if a network is not a module.")
+    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    methods = ", or an object lacks a method" if loss.modules else ""
+    yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(
         "ValueError: if a keyword has a value that it does not take, or they contradict each other."
     )
@@ -218,7 +235,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in (one for one in loss.params if one.name not in loss.fixed):
-        for refusal in refusals(param):
+        for refusal in param_refusals(loss, param):
             if param.optional:
                 condition = using(
                     f"{param.name} is not None and {refusal.condition}",
@@ -226,8 +243,9 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 )
                 refusal = replace(refusal, condition=condition)
             yield refusal
+    yield from needs_of_auto(loss)
     for requirement in loss.require:
-        broken = python(negated(requirement.condition.typed))
+        broken = in_constructor(loss, negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 

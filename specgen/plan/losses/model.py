@@ -12,7 +12,7 @@ KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+    """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
     One that is fixed is no keyword.
     """
@@ -20,7 +20,7 @@ class LossParamPlan:
     name: str
     annotation: Text
     default: object
-    attribute: Text
+    attributes: tuple[tuple[str, Text], ...]
     fixed: bool
 
 
@@ -115,6 +115,9 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
+        parts: the names of the numbers that it is or may be a pair of.
+        true_is: the parameter whose number True stands for; empty where True is no value.
     """
 
     name: str
@@ -122,6 +125,10 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    none_is: Text = ""
+    none_where: str = ""
+    parts: tuple[str, ...] = ()
+    true_is: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,15 @@ class LearnablePlan:
     low: Text
     high: Text
     fixed: Text
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """An object of the constructor: its keyword, its protocol, and whether it may be left out."""
+
+    name: str
+    protocol: Text
+    optional: bool
 
 
 @dataclass(frozen=True)
@@ -158,11 +174,14 @@ class LossPlan:
         keywords: those that say what the values of roles are.
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
+        asked: those that are asked whether they were not 0, with the attributes that say so.
+        modules: the objects of the constructor.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads: entries of a list, with the condition under which they are read, if there is one.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
         parts: what it computes, in order.
+        updates: the updates of these objects, each with the condition under which it is made.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
@@ -188,11 +207,14 @@ class LossPlan:
     keywords: tuple[str, ...]
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
+    asked: tuple[tuple[str, str], ...]
+    modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: KeyLists
     further_keys: KeyLists
     estimated: KeyLists
     parts: tuple[PartPlan, ...]
+    updates: tuple[tuple[str, Text], ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
@@ -207,7 +229,7 @@ class LossPlan:
     @property
     def settles(self) -> bool:
         """Whether a parameter may be settled only when it is read."""
-        return any(one.settled for one in self.coefficients)
+        return "action_spec" in self.keywords and any(one.settled for one in self.coefficients)
 
     @property
     def buffered(self) -> frozenset[str]:

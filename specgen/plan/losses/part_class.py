@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from specgen.check.losses.forward import Data, Forward, NetworkCall, parts_of
 from specgen.check.losses.model import CheckedLoss, LossRole
-from specgen.check.model import Parameter, Statement
+from specgen.check.model import Statement
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.docs import summary
+from specgen.plan.losses.coefficients import param_argument
 from specgen.plan.losses.conditions import has, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, records
+from specgen.plan.losses.forward import ForwardPrinter, reader, records
 from specgen.plan.losses.learnables import learnable_value
 from specgen.plan.losses.model import PartPlan, ReturnPlan
 from specgen.plan.losses.parts import PartArguments
@@ -89,21 +90,18 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
         args.append("self._mask(tensordict)")
     if part.estimates:
         args.append("self._value_estimate(tensordict)")
+    for module in part.modules:
+        value = Code(f"self.{module.name}")
+        if module.optional and module.symbol in part.there:
+            value = using(f"not_none({value})", "not_none")
+        args.append(using(f"{module.name}={value}", *value.uses))
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
-    args += [_param(loss, part, param) for param in part.params]
+    args += [param_argument(one, given=one.symbol in part.there) for one in part.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]
     for one in part.learnables:
         value = where_needed(loss, part.needed(one.symbol), learnable_value(one))
         args.append(using(f"{one.name}={value}", *value.uses))
     return CallPlan(part.part.program.name, tuple(args))
-
-
-def _param(loss: CheckedLoss, part: PartArguments, param: Parameter) -> Code:
-    """A parameter as an argument; one that may be None elsewhere is there."""
-    value = Code(f"self.{param.name}")
-    if loss.symbols[f"params.{param.name}"] in part.there:
-        value = using(f"not_none({value})", "not_none")
-    return using(f"{param.name}={value}", *value.uses)
 
 
 def _is_number(made: Forward) -> bool:
@@ -120,13 +118,14 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return using(text, "torch")
     if role.optional:
         return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
-    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    network = next((n for n in loss.networks if n.action == role.name), None)
+    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
         text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
-    network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
-from specgen.check.model import Parameter, Statement, identifier
+from specgen.check.losses.model import CheckedLoss, CheckedModule, LossNetwork, LossRole, ParamRead
+from specgen.check.model import Statement, identifier
 from specgen.check.programs.loss import LossPart, has_network
 from specgen.expr import Symbol
 from specgen.plan.losses.conditions import role_symbol
@@ -27,6 +27,7 @@ class PartArguments:
         params: what is read from the constructor.
         bounds: bounds of roles.
         learnables: the numbers that are learned.
+        modules: objects of the constructor.
         networks: the optional networks of which it is told whether they were given.
         needs: when values are needed, those of networks and of the data too.
         masked: whether it takes the mask of the samples that count.
@@ -39,9 +40,10 @@ class PartArguments:
     part: LossPart
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[Parameter, ...]
+    params: tuple[ParamRead, ...]
     bounds: tuple[Symbol, ...]
     learnables: tuple[CheckedLearnable, ...]
+    modules: tuple[CheckedModule, ...]
     networks: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]
     masked: bool
@@ -96,9 +98,10 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
         part=part,
         values=tuple(made for made in loss.forward if made.symbol in given),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
-        params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
+        params=tuple(one for one in loss.param_reads if one.symbol in given),
         bounds=tuple(one for one in loss.bounds if one in given),
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
+        modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs={symbol: condition.within(part.condition) for symbol, condition in needs.items()},
         masked=any(one.symbol.path == f"{path}.given.mask" for one in part.program.inputs),
