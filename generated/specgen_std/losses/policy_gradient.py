@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94a29996790f17dd49529b514b0db462427f3f7e4cf0b7a967c669190589102c
+# specgen: sha256=0509873794fd88b9b4024ad348e16c49cc8ad67e89165eaaf33fc5d7d291027c
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -92,18 +92,13 @@ def a2_c_critic(
             distance.
     """
     # losses.A2CLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.A2CLoss.terms
     loss_critic = critic_coeff * error
     # losses.A2CLoss.metrics
@@ -431,18 +426,13 @@ def reinforce_value(
             distance.
     """
     # losses.ReinforceLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.ReinforceLoss.terms
     loss_value = error
     # losses.ReinforceLoss.metrics

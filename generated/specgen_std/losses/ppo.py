@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5253b3e13d468428548aea210f212941be6efbd491df64300be466cb9f66f8f8
+# specgen: sha256=bfa133215fbd44de92def6731cacb2213ee04b0d1a59e7eb9a0c647625479909
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -79,29 +79,19 @@ def ppo_objective(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    standard = (
-        torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1,
-            not_none(centred) / not_none(deviation),
-            advantage.squeeze(-1),
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
@@ -147,18 +137,13 @@ def ppo_critic(
         log_explained_variance: return how much of the variance of the targets the critic explains.
     """
     # losses.PPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     coeff = critic_coeff if critic_coeff is not None else 1.0
     # losses.PPOLoss.terms
     loss_critic = coeff * error
@@ -568,26 +553,18 @@ def clip_ppo_objective(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    count = sample_count(advantage.squeeze(-1), mask)
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    count = sample_count(advantage.squeeze(-1), mask)
-    standard = (
-        torch.where(count > 1, not_none(centred) / not_none(deviation), advantage.squeeze(-1))
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
+        )
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
     # losses.ClipPPOLoss.terms
@@ -644,18 +621,13 @@ def clip_ppo_critic(
         log_explained_variance: return how much of the variance of the targets the critic explains.
     """
     # losses.ClipPPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     coeff = critic_coeff if critic_coeff is not None else 1.0
     # losses.ClipPPOLoss.terms
     loss_critic = coeff * error
