@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f91b24e7925f5be39d09ad755f8ec0f9d8277f8d06c88082337a0e6258147b33
+# specgen: sha256=24ea9a0fe7718c56bc27b83f4b32ffae0b1be5465a2649c243d68a411628b09f
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -94,18 +94,13 @@ def a2_c_critic(
             distance.
     """
     # losses.A2CLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.A2CLoss.terms
     loss_critic = critic_coeff * error
     # losses.A2CLoss.metrics
@@ -437,18 +432,13 @@ def reinforce_value(
             distance.
     """
     # losses.ReinforceLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.ReinforceLoss.terms
     loss_value = error
     # losses.ReinforceLoss.metrics

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8015c5eeb061ad95ac66e14a93c41181c216d3b7b6f0f9883cf3582d789816c1
+# specgen: sha256=6585967365153672d14cdd0291f6073ca67c7f097ea6d1ab85a2686f922476b2
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -78,29 +78,19 @@ def ppo_objective(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    standard = (
-        torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1,
-            not_none(centred) / not_none(deviation),
-            advantage.squeeze(-1),
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
@@ -146,18 +136,13 @@ def ppo_critic(
         log_explained_variance: return how much of the variance of the targets the critic explains.
     """
     # losses.PPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.PPOLoss.terms
     loss_critic = not_none(critic_coeff) * error
     # losses.PPOLoss.metrics
@@ -566,26 +551,18 @@ def clip_ppo_objective(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    count = sample_count(advantage.squeeze(-1), mask)
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    count = sample_count(advantage.squeeze(-1), mask)
-    standard = (
-        torch.where(count > 1, not_none(centred) / not_none(deviation), advantage.squeeze(-1))
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
+        )
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
@@ -642,18 +619,13 @@ def clip_ppo_critic(
         log_explained_variance: return how much of the variance of the targets the critic explains.
     """
     # losses.ClipPPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.ClipPPOLoss.terms
     loss_critic = not_none(critic_coeff) * error
     # losses.ClipPPOLoss.metrics

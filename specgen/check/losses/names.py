@@ -39,9 +39,8 @@ def reserved_in_loss(name: str, outputs: Iterable[str]) -> dict[str, str]:
     )
     keywords = ("action_space", "functional", "reduction", "scalar_output_mode", "use_prioritized_weights")
     parts = [part_name(output) for output in outputs]
-    made = (snake(name), f"{name}Terms", f"{name}Output")
-    made += tuple(part_function(name, part) for part in parts)
-    made += tuple(part_record(name, part) for part in parts)
+    made = [snake(name), f"{name}Terms", f"{name}Output"]
+    made += [form for part in parts for form in (part_function(name, part), part_record(name, part))]
     return {
         **dict.fromkeys((*variables, *made), "generated code calls something else so"),
         **dict.fromkeys(keywords, "every loss has this keyword"),

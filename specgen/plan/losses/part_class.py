@@ -29,7 +29,7 @@ def part_plan(loss: CheckedLoss, part: PartArguments) -> PartPlan:
         name=part.part.name,
         record=part.record,
         method=f"_{part.part.program.name}_terms",
-        doc=summary(f"{part.listed} of `{loss.name}`, one value per sample."),
+        doc=tuple(summary(f"{part.listed} of `{loss.name}`, one value per sample.")),
         owner=owner,
         outputs=part.part.outputs,
         now=_networks(loss, part, calls, "now"),

@@ -40,27 +40,25 @@ def policy_objective(
     # losses.PolicyLoss.let
     step = log_p - sample_log_prob
     near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
-    centred = (
-        advantage.squeeze(-1) - sample_mean(advantage.squeeze(-1), mask, keep=exclude_dims)
-        if normalize_advantage
-        else None
-    )
     count = sample_count(advantage.squeeze(-1), mask)
-    gain = (
-        torch.where(
+    if normalize_advantage:
+        centred = advantage.squeeze(-1) - sample_mean(advantage.squeeze(-1), mask, keep=exclude_dims)
+        gain = torch.where(
             count > 1,
-            not_none(centred)
-            / torch.clamp(sample_std(advantage.squeeze(-1), mask, keep=exclude_dims), min=1.0e-6),
+            centred / torch.clamp(sample_std(advantage.squeeze(-1), mask, keep=exclude_dims), min=1.0e-6),
             advantage.squeeze(-1),
         )
-        if normalize_advantage
-        else advantage.squeeze(-1)
-    )
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step)
-    H = -log_p if entropy_bonus else None
     # losses.PolicyLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step) * gain)
-    loss_entropy = -0.01 * not_none(H) if entropy_bonus else None
+    # losses.PolicyLoss.let
+    H: Tensor | None = None
+    loss_entropy: Tensor | None = None
+    if entropy_bonus:
+        H = -log_p
+        loss_entropy = -0.01 * H
     # losses.PolicyLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -104,18 +102,13 @@ def policy_critic(
         log_explained_variance: bool.
     """
     # losses.PolicyLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(value_target.squeeze(-1), v, loss_critic_type)
-    critic = (
-        torch.maximum(far, distance_loss(value_target.squeeze(-1), not_none(near), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        critic = torch.maximum(far, distance_loss(value_target.squeeze(-1), near, loss_critic_type))
+    else:
+        critic = far
     # losses.PolicyLoss.terms
     loss_critic = critic_coeff * critic
     # losses.PolicyLoss.metrics
