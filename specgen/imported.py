@@ -112,6 +112,7 @@ _RUNTIME_LOSSES = (
     "as_policy",
     "chosen_members",
     "distance_loss",
+    "is_random_policy",
     "moved_between",
     "next_key",
     "normal_like",

@@ -2,9 +2,10 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f7e3eead7b18268fb7fe2fb325a2ef6774af10f72fc5b3da5c7df6f4fb71a7c5
+# specgen: sha256=bead4546a9e5153c3965285ea64b85fc6a3cb632695f715ee44c6981a2f4a008
 """The generated losses."""
 
+from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .decision_transformer import (
@@ -25,13 +26,13 @@ from .sac import (
 from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss",
-    "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms",
-    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms",
-    "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "BCLoss", "BCLossOutput", "BCLossTerms", "ClipPPOLoss",
+    "ClipPPOLossOutput", "ClipPPOLossTerms", "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss",
+    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
+    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
+    "DiscreteIQLLossTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss",
+    "IQLLossOutput", "IQLLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss",
+    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

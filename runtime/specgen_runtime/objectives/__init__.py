@@ -12,7 +12,7 @@ from specgen_runtime.objectives.learnables import add_learnable, moved_between, 
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
-from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
+from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -29,6 +29,7 @@ from specgen_runtime.objectives.value import (
 
 __all__ = [
     "GAE",
+    "CertainPolicy",
     "FunctionalModule",
     "FunctionalNetwork",
     "HardUpdate",
@@ -58,6 +59,7 @@ __all__ = [
     "chosen_members",
     "distance_loss",
     "hold_out_net",
+    "is_random_policy",
     "moved_between",
     "next_key",
     "normal_like",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from specgen.check.losses.domains import Domains
 from specgen.check.losses.model import Coefficient
+from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Parameter
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_domains as rules
@@ -14,7 +15,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Typed, full, infer, parse
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import LossParam
+from specgen.schema.loss import Loss, LossParam
 from specgen.values import dataclass
 
 AUTO = "auto"
@@ -24,7 +25,9 @@ def without_auto(params: Mapping[str, ParamField]) -> dict[str, ParamField]:
     """The parameters as numbers: one whose default is computed may be left out."""
     return {
         name: param.model_copy(update={"default": None, "optional": True})
-        if isinstance(param, LossParam) and param.default == AUTO and param.type in ("float", None)
+        if isinstance(param, LossParam)
+        and param.default == AUTO
+        and not (param.type or "").startswith("enum")
         else param
         for name, param in params.items()
     }
@@ -41,7 +44,7 @@ class Coefficients:
 
     Attributes:
         file, path: where the loss is declared.
-        given: what is declared.
+        loss: what is declared.
         scope: what expressions read; the parameters that are buffers are tensors there.
         domains: the roles whose specs are known.
         sink: takes every mistake.
@@ -49,7 +52,7 @@ class Coefficients:
 
     file: SchemaFile
     path: tuple[str, ...]
-    given: Mapping[str, ParamField]
+    loss: Loss
     scope: dict[str, Binding]
     domains: Domains
     sink: Sink
@@ -60,7 +63,7 @@ class Coefficients:
         made: list[Parameter] = []
         found: dict[str, Coefficient] = {}
         for param in params:
-            declared = self.given[param.name]
+            declared = self.loss.params[param.name]
             if not isinstance(declared, LossParam) or not (declared.buffer or declared.auto):
                 made.append(param)
                 if isinstance(declared, LossParam) and declared.default == AUTO and param.default is None:
@@ -100,7 +103,7 @@ class Coefficients:
         source = self.file.scalar(*self.path, "params", name, "auto")
         expr = parse(source, self.sink)
         named = None if expr is None else self.domains.sized(expr, source)
-        if named is None:
+        if named is None or not known_when_made(named, source, self.loss, "auto", self.sink):
             return None
         known = {other: replace(one, optional=False) for other, one in numbers.items() if other != name}
         typed = infer(named, known | self.domains.sizes, source, self.sink)

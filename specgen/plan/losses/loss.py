@@ -8,7 +8,7 @@ from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter, Statement, identifier
-from specgen.check.programs.loss import has_network, loss_terms
+from specgen.check.programs.loss import has_network, loss_terms, random_network
 from specgen.code import Code, named, using
 from specgen.expr import Type
 from specgen.expr.symbols import Key
@@ -55,6 +55,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
+        plain=tuple(one for one in loss.networks if one.plain and random_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
         masked=any(one.symbol.path == f"{path}.given.mask" for one in terms.inputs),
         estimates=any(one.kind == "function" for one in terms.inputs),
@@ -159,6 +160,8 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
         lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in parts.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
+    for network in parts.plain:
+        lines += hanging(f"random_{network.name}: whether `{network.name}` gives a distribution.")
     lines += [line for param in parts.params for line in hanging(f"{param.name}: {_param(param)}")]
     for bound in parts.bounds:
         shape = ", ".join(map(str, bound.type.dims))

@@ -70,6 +70,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
                 n.optional,
                 n.policy,
                 reparameterized(loss, n),
+                n.plain,
             )
             for n in loss.networks
         ),
@@ -201,7 +202,11 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    policies = (
+        ", or a policy gives no distribution"
+        if any(one.policy and not one.plain for one in loss.networks)
+        else ""
+    )
     methods = ", or an object lacks a method" if loss.modules else ""
     yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(
@@ -260,6 +265,7 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
         args.append("self._value_estimate(tensordict)")
     args += [f"{one.name}=self.{one.name}" for one in parts.modules]
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
+    args += [f"random_{one.name}=self.random_{one.name}" for one in parts.plain]
     args += [f"{param.name}=self.{param.name}" for param in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
     for one in parts.learnables:

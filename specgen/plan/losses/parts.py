@@ -26,6 +26,7 @@ class LossParts:
         learnables: the numbers that are learned.
         modules: objects of the constructor.
         networks: the optional networks of which it is told whether they were given.
+        plain: the networks of which it is told whether they give a distribution.
         needs: when values are needed, those of networks and of the data too.
         masked: whether it takes the mask of the samples that count.
         estimates: whether it takes the value estimator.
@@ -39,6 +40,7 @@ class LossParts:
     learnables: tuple[CheckedLearnable, ...]
     modules: tuple[CheckedModule, ...]
     networks: tuple[LossNetwork, ...]
+    plain: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]
     masked: bool
     estimates: bool
