@@ -116,6 +116,7 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "is_random_policy",
     "moved_between",
     "next_key",
     "normal_like",

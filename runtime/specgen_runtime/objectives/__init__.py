@@ -22,7 +22,7 @@ from specgen_runtime.objectives.loss_part import LossPart
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
-from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
+from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -39,6 +39,7 @@ from specgen_runtime.objectives.value import (
 
 __all__ = [
     "GAE",
+    "CertainPolicy",
     "FunctionalModule",
     "FunctionalNetwork",
     "HardUpdate",
@@ -72,6 +73,7 @@ __all__ = [
     "coefficient_part",
     "distance_loss",
     "hold_out_net",
+    "is_random_policy",
     "moved_between",
     "next_key",
     "normal_like",

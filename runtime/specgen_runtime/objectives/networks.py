@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
-from specgen_runtime.objectives.policies import PolicyDistribution
+from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -170,6 +170,7 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         generator: torch.Generator | None = None,
+        plain: NestedKey | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
@@ -179,12 +180,16 @@ class FunctionalNetwork:
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
             generator: what draws from the distribution take their random numbers from.
+            plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
         self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        if plain is not None and not hasattr(module, "get_dist"):
+            output = self._call(copy, module, record, plain, replaced, draws, "error")
+            return CertainPolicy(output, record.batch_dims + (draws and bool(replaced)))
         if copy not in self._dist_steps:
             self._dist_steps[copy] = steps_to_distribution(module) if self._functional else None
         known = self._dist_steps[copy]

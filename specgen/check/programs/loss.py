@@ -129,6 +129,7 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
+    inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.plain]
     inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
@@ -174,6 +175,13 @@ def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -
 def has_network(path: str, network: LossNetwork) -> Symbol:
     """The truth value that says whether an optional network was given."""
     return Symbol(f"{path}.has.{network.name}", f"has_{network.name}", Type("bool", (), "ctor"), full("bool"))
+
+
+def random_network(path: str, network: LossNetwork) -> Symbol:
+    """The truth value that says whether a network which may be certain gives a distribution."""
+    symbol = network.random(path).symbol
+    assert symbol is not None
+    return symbol
 
 
 def negated(condition: Typed) -> Typed:

@@ -127,7 +127,8 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
+            plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
+            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator{plain})", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(

@@ -145,6 +145,8 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
         lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in part.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
+    for network in part.plain:
+        lines += hanging(f"random_{network.name}: whether `{network.name}` gives a distribution.")
     lines += [line for one in part.params for line in hanging(f"{one.name}: {_param(one)}")]
     for bound in part.bounds:
         shape = ", ".join(map(str, bound.type.dims))

@@ -82,6 +82,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
                 n.optional,
                 n.policy,
                 reparameterized(loss, n),
+                n.plain,
             )
             for n in loss.networks
         ),
@@ -207,7 +208,11 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    policies = (
+        ", or a policy gives no distribution"
+        if any(one.policy and not one.plain for one in loss.networks)
+        else ""
+    )
     methods = ", or an object lacks a method" if loss.modules else ""
     yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.expr.symbols import Key
+from specgen.literals import literal
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.values import dataclass
 
@@ -38,6 +39,7 @@ class NetworkPlan:
         optional: whether it may be left out.
         policy: whether it gives a distribution.
         reparameterized: whether draws from that need gradients.
+        plain: whether it may be a module that gives none, which then is certain.
     """
 
     name: str
@@ -49,6 +51,15 @@ class NetworkPlan:
     optional: bool = False
     policy: bool = False
     reparameterized: bool = False
+    plain: bool = False
+
+    @property
+    def given(self) -> str:
+        """What the constructor takes of it, as an expression."""
+        if not self.policy or self.plain:
+            return "network" if self.qvalue else self.name
+        drawn = ", reparameterized=True" if self.reparameterized else ""
+        return f"as_policy({self.name}, {literal(self.name)}, type(self).__name__{drawn})"
 
     @property
     def annotation(self) -> str:

@@ -96,6 +96,7 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
             value = using(f"not_none({value})", "not_none")
         args.append(using(f"{module.name}={value}", *value.uses))
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
+    args += [f"random_{one.name}=self.random_{one.name}" for one in part.plain]
     args += [param_argument(one, given=one.symbol in part.there) for one in part.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]
     for one in part.learnables:
