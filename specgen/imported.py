@@ -117,6 +117,7 @@ _RUNTIME_LOSSES = (
     "read_between",
     "settle",
     "settled",
+    "uniform_like",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

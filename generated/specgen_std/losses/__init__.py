@@ -2,10 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
+# specgen: sha256=54aa328101d7024069305383dc62b72c54b3864a49740294f631247659309645
 """The generated losses."""
 
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
@@ -21,11 +23,12 @@ from .sac import SACLoss, SACLossOutput, SACLossTerms
 from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "CQLLoss", "CQLLossOutput", "CQLLossTerms", "ClipPPOLoss",
+    "ClipPPOLossOutput", "ClipPPOLossTerms", "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss",
+    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
+    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
+    "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput",
+    "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

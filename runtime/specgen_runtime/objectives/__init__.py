@@ -4,7 +4,7 @@ from specgen_runtime.objectives.coefficients import add_coefficient, settle, set
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import chosen_members, normal_like
+from specgen_runtime.objectives.draws import chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
@@ -64,4 +64,5 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "uniform_like",
 ]
