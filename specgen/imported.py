@@ -126,6 +126,7 @@ _RUNTIME_LOSSES = (
     "settle",
     "settled",
     "switched",
+    "uniform_like",
     "with_methods",
 )
 _RUNTIME_SAMPLES = (

@@ -2,11 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=09523ee55f7d1c99373d2da29fed589ab2623b00246739121a79197cd03d70a0
+# specgen: sha256=242136fc6c38a627c83d7fa2c1018797701b950b100000c2884f4e5ddfd59aaf
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
 from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
@@ -36,15 +38,15 @@ from .td3 import (
 
 __all__ = [
     "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
-    "BCLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms",
-    "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
-    "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
-    "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
-    "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss",
-    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
-    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
-    "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "BCLossTerms", "CQLLoss", "CQLLossOutput", "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss",
+    "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
+    "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
+    "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
+    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss",
+    "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms",
+    "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms",
+    "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -13,7 +13,7 @@ from specgen_runtime.objectives.coefficients import (
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import chosen_members, normal_like
+from specgen_runtime.objectives.draws import chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
@@ -85,5 +85,6 @@ __all__ = [
     "settle",
     "settled",
     "switched",
+    "uniform_like",
     "with_methods",
 ]

@@ -18,6 +18,7 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.draws import sample
 from specgen_runtime.random_state import drawing_from
 
 
@@ -68,7 +69,7 @@ class PolicyDistribution:
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return self.distribution.sample(_shape(n))
+            return sample(self.distribution, _shape(n))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""

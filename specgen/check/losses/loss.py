@@ -324,7 +324,9 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws from its policies, rsample(dist), and noise, normal_like(x)"
+        undrawn = (
+            "a loss draws from its policies, rsample(dist), and noise, normal_like(x), uniform(0, 1, like=x)"
+        )
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:

@@ -17,7 +17,7 @@ from specgen.check.losses.distributions import (
     is_of_distribution,
     meant_function,
 )
-from specgen.check.losses.draws import DrawReader, is_draw
+from specgen.check.losses.draws import DrawReader, drawn_for, is_draw
 from specgen.check.losses.forward import (
     Alias,
     Choice,
@@ -179,7 +179,7 @@ class NetworkCalls:
         if self._is_network(expr):
             return all(map(self._plain, keywords))
         if is_draw(expr):
-            return all(map(self._plain, expr.args[:1]))
+            return all(map(self._plain, drawn_for(expr)))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -332,8 +332,9 @@ class NetworkCalls:
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
-        plain = bool(expr.args) and self._plain(expr.args[0])
-        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        like = drawn_for(expr)
+        plain = bool(like) and self._plain(like[0])
+        value = self._plain_value(like[0], hoisted=hoisted) if plain else None
         if self._failed:
             return None
         self._draws += 1

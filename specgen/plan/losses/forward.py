@@ -93,8 +93,7 @@ class ForwardPrinter:
             case Draw():
                 return self._draw(value, "")
             case Noise():
-                like = self.value(value.like)
-                return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+                return self._noise(value)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
                 text = f"chosen_members({members}, {k}, self.generator)"
@@ -145,6 +144,15 @@ class ForwardPrinter:
     def _draw(self, draw: Draw, behind: str) -> Code:
         distribution, n = self.value(draw.distribution), self._count(draw.count)
         return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
+
+    def _noise(self, noise: Noise) -> Code:
+        like, n = self.value(noise.like), self._count(noise.count)
+        if noise.ends is None:
+            return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+        ends = ", ".join(self._count(end).text for end in noise.ends)
+        behind = f", n={n}" if n.text else ""
+        text = f"uniform_like({like}, {ends}, self.generator{behind})"
+        return using(text, "uniform_like", *like.uses, *n.uses)
 
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)

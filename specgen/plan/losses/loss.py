@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
-from specgen.check.losses.forward import Forward
+from specgen.check.losses.forward import Forward, Noise
 from specgen.check.losses.model import CheckedLoss, ParamRead
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
@@ -157,7 +157,10 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
 
 
 def _origin(made: Forward) -> str:
-    return f"from `{made.network}`" if made.network else "standard normal numbers"
+    if made.network:
+        return f"from `{made.network}`"
+    normal = isinstance(made.value, Noise) and made.value.ends is None
+    return f"{'standard normal' if normal else 'uniform'} numbers"
 
 
 def _tensor(type: Type) -> str:
