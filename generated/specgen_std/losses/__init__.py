@@ -2,13 +2,17 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
+# specgen: sha256=31dd99188243f531bc5abbdbe34cf5fc96e2d05c7c68effc6d6cc61fb7c06e89
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .grpo import (
+    CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
+    GRPOLossTerms,
+)
 from .iql import (
     DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
 )
@@ -18,14 +22,17 @@ from .policy_gradient import (
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import SACLoss, SACLossOutput, SACLossTerms
+from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
 from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms",
+    "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "DAPO", "DAPOOutput", "DAPOTerms", "DDPGLoss",
+    "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
+    "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss",
+    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IQLLoss",
+    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
+    "SACLossTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

@@ -169,6 +169,7 @@ class FunctionalNetwork:
         replaced: Replaced | None = None,
         *,
         draws: bool = False,
+        samples: int = 0,
         generator: torch.Generator | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
@@ -178,12 +179,14 @@ class FunctionalNetwork:
             record: holds the network's ``in_keys`` at its root; it is not written to.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
+            samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
             generator: what draws from the distribution take their random numbers from.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
-        self._follow()
+        if copy != "live":
+            self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
         if copy not in self._dist_steps:
             self._dist_steps[copy] = steps_to_distribution(module) if self._functional else None
@@ -194,10 +197,11 @@ class FunctionalNetwork:
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
-                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
+                dims = record.batch_dims + (draws and bool(replaced)) + samples
+                return PolicyDistribution(made, dims, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""

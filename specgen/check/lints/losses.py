@@ -118,6 +118,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     reads |= frozenset(parts.computed)
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
+    flags.add(parts.loss.reduce.get("by"))
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

@@ -15,14 +15,11 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    LossNetwork,
-    Requirement,
-)
+from specgen.check.losses.model import CheckedLoss, LossNetwork, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
+from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import Checked, Statement, identifier
@@ -130,6 +127,7 @@ class _Checker:
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        means = means_first(self.file, self.path, self.loss, params, self.sink)
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -177,6 +175,8 @@ class _Checker:
             mask=mask,
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
+            means=means,
+            functional=self.loss.functional,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,

@@ -138,6 +138,19 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
+class MeansFirst:
+    """The means over dimensions of the samples that terms take before the reduction.
+
+    Attributes:
+        by: the parameter that says over which.
+        dims: these dimensions by its words, counted from the last one, -1; None where nothing is reduced.
+    """
+
+    by: str
+    dims: Mapping[str, tuple[int, ...] | None]
+
+
+@dataclass(frozen=True)
 class LossClass:
     """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
 
@@ -159,6 +172,8 @@ class CheckedLoss:
         mask: which samples count.
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
+        means: over which of them terms take means first; None where they don't.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -187,6 +202,8 @@ class CheckedLoss:
     mask: Statement | None = None
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    means: MeansFirst | None = None
+    functional: bool = True
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)

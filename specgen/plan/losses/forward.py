@@ -125,7 +125,8 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
+            behind = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
+            return using(f"{owner}.dist({copy}, {record}{replaced}{behind}, generator=self.generator)", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(

@@ -106,6 +106,8 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=_can_leave_networks(loss),
+        by_default=loss.functional,
+        means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=_has_scalars(loss),
     )
 
@@ -120,7 +122,8 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            yield role.accepted, len(dims) + type.col
+            # what is stored with a trailing 1 may be one for all samples of a row
+            yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
@@ -191,8 +194,8 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     if _can_leave_networks(loss):
         yield from hanging(
-            "functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise they are "
-            "ordinary children, without targets."
+            f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
+            "they are ordinary children, without targets."
         )
     yield ""
     yield "Raises:"
@@ -291,14 +294,14 @@ def _read(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
         dtype = f"torch.{role.type.dtype}"
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
-    if role.optional:
-        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
-    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    read = "_read_if_there" if role.optional else "_read"
+    text = f"self.{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and parts.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
-        text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
+        rank = role.type.rank + role.type.col
+        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
     network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
@@ -323,7 +326,8 @@ def _reduced(loss: CheckedLoss, statement: Statement) -> str:
     """A term, reduced over the samples that count for it."""
     mask = ", terms.mask" if loss.mask is not None else ""
     mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
-    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask})"
+    first = "" if loss.means is None else f", first=self.means_first[self.{loss.means.by}]"
+    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask}{first})"
 
 
 def _mask_of_key(role: LossRole) -> tuple[str, Code]:

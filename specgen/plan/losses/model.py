@@ -129,6 +129,9 @@ class LossPlan:
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
+        by_default: whether it takes their parameters unless told otherwise.
+        means_first: the dimensions of samples over which terms take means before the reduction, by the words of a
+            parameter; None where they take none.
         scalars: whether it returns numbers that are one for the batch.
     """
 
@@ -163,6 +166,8 @@ class LossPlan:
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool
+    by_default: bool
+    means_first: dict[str, tuple[int, ...] | None] | None
     scalars: bool
 
     @property
