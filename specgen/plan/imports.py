@@ -186,12 +186,18 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if plan.modules:
+        yield "with_methods"
     if plan.bounds:
         yield "add_bounds"
     if "action_spec" in plan.keywords:
         yield "TensorSpec"
     for one in plan.coefficients:
-        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
+        yield from ("settle", "settled") if one.settled else ()
+        yield "add_coefficient_parts" if one.parts else "add_coefficient"
+        yield from ("switched",) if one.true_is else ()
+        if one.doc and not one.settled:
+            yield "own_buffer"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:

@@ -20,10 +20,6 @@ pytestmark = [
 ]
 
 
-COEFFICIENTS = {"A2CLoss", "ClipPPOLoss", "PPOLoss"}
-"""Losses whose states in TorchRL hold coefficients as tensors."""
-
-
 def outputs(loss: Any, data: TensorDict) -> TensorDict:
     """What a loss returns, with the same draws each time."""
     torch.manual_seed(5)
@@ -140,8 +136,6 @@ def test_double_precision_and_keyword_calls(cls: type[LossModule]) -> None:
 @pytest.mark.peers
 def test_a_state_of_torchrls_loss(cls: type[LossModule]) -> None:
     objectives = pytest.importorskip(f"torchrl.objectives{'.llm' if cls.__name__ in OF_TOKENS else ''}")
-    if cls.__name__ in COEFFICIENTS:
-        pytest.xfail("its coefficients, which decide what there is, are numbers here and buffers there")
     keywords = KEYWORDS.get(cls.__name__, {}) | ({"tokenizer": object()} if cls.__name__ == "SFTLoss" else {})
     theirs = getattr(objectives, cls.__name__)(*networks(cls, 7).values(), **keywords)
     loss = made(cls)

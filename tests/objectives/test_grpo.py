@@ -23,13 +23,12 @@ PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-10)]
 
 def peer(name: str, actor: nn.Module, **given: Any) -> Any:
     llm = pytest.importorskip("torchrl.objectives.llm")
-    low, high = given.pop("clip_epsilon_low", 0.2), given.pop("clip_epsilon_high", 0.2)
-    return getattr(llm, name)(actor, clip_epsilon=(low, high), **given)
+    return getattr(llm, name)(actor, **given)
 
 
 OPTIONS: list[dict[str, Any]] = [
     {},
-    {"clip_epsilon_low": 0.1, "clip_epsilon_high": 0.3},
+    {"clip_epsilon": (0.1, 0.3)},
     {"kl_to_ref_coeff": 0.05, "kl_to_inference_coeff": 0.02},
     {"kl_to_ref_coeff": 0.0, "kl_to_inference_coeff": 0.0},
     {"entropy_bonus": False},
@@ -138,9 +137,7 @@ def test_formulas(name: str, aggregation: str, marked_by: str) -> None:
     counts[0, -1] = False
     for key in (("log_probs", "full"), ("next", "ref_log_probs", "full")):
         data[key] = torch.where(counts, data[key], torch.tensor(torch.nan, dtype=torch.float64))
-    loss = LOSSES[name](
-        actor, clip_epsilon_low=0.1, clip_epsilon_high=0.3, aggregation=aggregation, kl_to_ref_coeff=0.5
-    )
+    loss = LOSSES[name](actor, clip_epsilon=(0.1, 0.3), aggregation=aggregation, kl_to_ref_coeff=0.5)
     found = loss(data)
     logits = actor.logits(data["tokens", "full"])
     plain = torch.distributions.Categorical(logits=logits)
@@ -200,7 +197,8 @@ def test_keywords_are_checked() -> None:
         ({"aggregation": "promt_mean"}, "aggregation must be one of 'token_mean', 'prompt_mean', 'none'"),
         ({"kl_mask_threshold": 0.0}, "kl_mask_threshold must be > 0"),
         ({"kl_to_ref_coeff": -0.1}, "kl_to_ref_coeff must be >= 0"),
-        ({"clip_epsilon_low": 1.5}, "clip_epsilon_low must be < 1"),
+        ({"clip_epsilon": 1.5}, "clip_epsilon"),
+        ({"clip_epsilon": (0.1, -0.2)}, "clip_epsilon"),
     ):
         with pytest.raises(ValueError, match=message):
             GRPOLoss(Actor(), **given)  # type: ignore[arg-type]

@@ -2,12 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=31dd99188243f531bc5abbdbe34cf5fc96e2d05c7c68effc6d6cc61fb7c06e89
+# specgen: sha256=61fec12633cfe7416e4fe88a86960feb008017df784ca1cc778c43e02c0188a0
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
-from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
+from .decision_transformer import (
+    DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
+)
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .grpo import (
     CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
@@ -21,7 +23,9 @@ from .policy_gradient import (
 )
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
-from .sac import SACLoss, SACLossOutput, SACLossTerms
+from .sac import (
+    DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
+)
 from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
 from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
 
@@ -30,9 +34,11 @@ __all__ = [
     "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "DAPO", "DAPOOutput", "DAPOTerms", "DDPGLoss",
     "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
     "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss",
-    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IQLLoss",
-    "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
-    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
-    "SACLossTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
+    "DiscreteSACLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IQLLoss", "IQLLossOutput",
+    "IQLLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput",
+    "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "SFTLoss", "SFTLossOutput",
+    "SFTLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
+    "TD3LossTerms",
 ]

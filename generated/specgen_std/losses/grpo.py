@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a4db015a2ac752dc21e33e97663d9944d3faad11d1f0cf27f3ace4b839902f0
+# specgen: sha256=0e76a86f23e06891a4587fe4a96316616a10c4338cab4ff096634478843062e9
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, add_coefficient, as_policy, not_none,
+    LossModule, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy, coefficient_part,
+    not_none,
 )
 from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
 from specgen_runtime.objectives.weighting import combined_mask
@@ -82,8 +83,10 @@ def grpo_loss(
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
             of the distribution marks, if it has one.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        clip_epsilon_low: how much less likely a token may become while it still pays.
-        clip_epsilon_high: how much likelier a token may become while it still pays.
+        clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
         kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
             token doesn't count; None for any step.
         entropy_bonus: reward the model for being random.
@@ -110,9 +113,7 @@ def grpo_loss(
     # losses.GRPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
-    near_step = torch.minimum(
-        torch.maximum(step, torch.log1p(-clip_epsilon_low)), torch.log1p(clip_epsilon_high)
-    )
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
     distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
     distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
@@ -219,7 +220,7 @@ class GRPOLoss(LossModule):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon_low: float = 0.2, clip_epsilon_high: float = 0.2,
+        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
         kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
@@ -233,10 +234,8 @@ class GRPOLoss(LossModule):
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
-            clip_epsilon_low: how much less likely a token may become while it still pays. Defaults to 0.2,
-                > 0, < 1.
-            clip_epsilon_high: how much likelier a token may become while it still pays. Defaults to 0.2, >
-                0.
+            clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
+                and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
                 token doesn't count; None for any step. Defaults to None, > 0.
             aggregation: whether there is one mean over all tokens, one over the means of the sequences, or
@@ -264,12 +263,10 @@ class GRPOLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not clip_epsilon_low > 0:
-            raise ValueError(f"clip_epsilon_low must be > 0, got {clip_epsilon_low}")
-        if not clip_epsilon_low < 1:
-            raise ValueError(f"clip_epsilon_low must be < 1, got {clip_epsilon_low}")
-        if not clip_epsilon_high > 0:
-            raise ValueError(f"clip_epsilon_high must be > 0, got {clip_epsilon_high}")
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
+            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if kl_mask_threshold is not None and not kl_mask_threshold > 0:
             raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
         if aggregation not in ("token_mean", "prompt_mean", "none"):
@@ -299,8 +296,7 @@ class GRPOLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
-        add_coefficient(self, "clip_epsilon_low", clip_epsilon_low)
-        add_coefficient(self, "clip_epsilon_high", clip_epsilon_high)
+        add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -374,8 +370,8 @@ class GRPOLoss(LossModule):
                 "assistant_mask",
             ),
             self._mask(tensordict),
-            clip_epsilon_low=self.clip_epsilon_low,
-            clip_epsilon_high=self.clip_epsilon_high,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
             entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff,
@@ -479,8 +475,10 @@ def dapo(
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
             of the distribution marks, if it has one.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        clip_epsilon_low: how much less likely a token may become while it still pays.
-        clip_epsilon_high: how much likelier a token may become while it still pays.
+        clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
         kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
             token doesn't count; None for any step.
         entropy_bonus: reward the model for being random.
@@ -507,9 +505,7 @@ def dapo(
     # losses.DAPO.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
-    near_step = torch.minimum(
-        torch.maximum(step, torch.log1p(-clip_epsilon_low)), torch.log1p(clip_epsilon_high)
-    )
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
     distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
     distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
@@ -543,7 +539,7 @@ def dapo(
 
 class DAPO(GRPOLoss):
     """The losses of decoupled clip and dynamic sampling policy optimization (Yu et al. 2025, eq. 10): as
-    `GRPOLoss`; 0.2 and 0.28 are its `clip_epsilon_low` and `clip_epsilon_high`.
+    `GRPOLoss`; its `clip_epsilon` is (0.2, 0.28).
 
         `loss_objective` trains `actor_network`.
         `loss_entropy` trains `actor_network`.
@@ -617,7 +613,7 @@ class DAPO(GRPOLoss):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon_low: float = 0.2, clip_epsilon_high: float = 0.2,
+        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
         kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
@@ -626,14 +622,12 @@ class DAPO(GRPOLoss):
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
     ) -> None:
         """The losses of decoupled clip and dynamic sampling policy optimization (Yu et al. 2025, eq. 10): as
-        `GRPOLoss`; 0.2 and 0.28 are its `clip_epsilon_low` and `clip_epsilon_high`.
+        `GRPOLoss`; its `clip_epsilon` is (0.2, 0.28).
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
-            clip_epsilon_low: how much less likely a token may become while it still pays. Defaults to 0.2,
-                > 0, < 1.
-            clip_epsilon_high: how much likelier a token may become while it still pays. Defaults to 0.2, >
-                0.
+            clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
+                and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
                 token doesn't count; None for any step. Defaults to None, > 0.
             aggregation: whether there is one mean over all tokens, one over the means of the sequences, or
@@ -661,12 +655,10 @@ class DAPO(GRPOLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
-        if not clip_epsilon_low > 0:
-            raise ValueError(f"clip_epsilon_low must be > 0, got {clip_epsilon_low}")
-        if not clip_epsilon_low < 1:
-            raise ValueError(f"clip_epsilon_low must be < 1, got {clip_epsilon_low}")
-        if not clip_epsilon_high > 0:
-            raise ValueError(f"clip_epsilon_high must be > 0, got {clip_epsilon_high}")
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
+            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if kl_mask_threshold is not None and not kl_mask_threshold > 0:
             raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
         if aggregation not in ("token_mean", "prompt_mean", "none"):
@@ -696,8 +688,7 @@ class DAPO(GRPOLoss):
             "actor_network",
             create_target_params=False,
         )
-        add_coefficient(self, "clip_epsilon_low", clip_epsilon_low)
-        add_coefficient(self, "clip_epsilon_high", clip_epsilon_high)
+        add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -771,8 +762,8 @@ class DAPO(GRPOLoss):
                 "assistant_mask",
             ),
             self._mask(tensordict),
-            clip_epsilon_low=self.clip_epsilon_low,
-            clip_epsilon_high=self.clip_epsilon_high,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
             entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff,
@@ -876,8 +867,10 @@ def cispo_loss(
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
             of the distribution marks, if it has one.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        clip_epsilon_low: how much less likely a token may become while it still pays.
-        clip_epsilon_high: how much likelier a token may become while it still pays.
+        clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
+            likely and how much likelier.
         kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
             token doesn't count; None for any step.
         entropy_bonus: reward the model for being random.
@@ -904,9 +897,7 @@ def cispo_loss(
     # losses.CISPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
-    near_step = torch.minimum(
-        torch.maximum(step, torch.log1p(-clip_epsilon_low)), torch.log1p(clip_epsilon_high)
-    )
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
     distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
     distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
@@ -1015,7 +1006,7 @@ class CISPOLoss(GRPOLoss):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon_low: float = 0.2, clip_epsilon_high: float = 0.2,
+        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
         kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
@@ -1029,10 +1020,8 @@ class CISPOLoss(GRPOLoss):
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
-            clip_epsilon_low: how much less likely a token may become while it still pays. Defaults to 0.2,
-                > 0, < 1.
-            clip_epsilon_high: how much likelier a token may become while it still pays. Defaults to 0.2, >
-                0.
+            clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
+                and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
                 token doesn't count; None for any step. Defaults to None, > 0.
             aggregation: whether there is one mean over all tokens, one over the means of the sequences, or
@@ -1060,12 +1049,10 @@ class CISPOLoss(GRPOLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
-        if not clip_epsilon_low > 0:
-            raise ValueError(f"clip_epsilon_low must be > 0, got {clip_epsilon_low}")
-        if not clip_epsilon_low < 1:
-            raise ValueError(f"clip_epsilon_low must be < 1, got {clip_epsilon_low}")
-        if not clip_epsilon_high > 0:
-            raise ValueError(f"clip_epsilon_high must be > 0, got {clip_epsilon_high}")
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
+            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if kl_mask_threshold is not None and not kl_mask_threshold > 0:
             raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
         if aggregation not in ("token_mean", "prompt_mean", "none"):
@@ -1095,8 +1082,7 @@ class CISPOLoss(GRPOLoss):
             "actor_network",
             create_target_params=False,
         )
-        add_coefficient(self, "clip_epsilon_low", clip_epsilon_low)
-        add_coefficient(self, "clip_epsilon_high", clip_epsilon_high)
+        add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -1170,8 +1156,8 @@ class CISPOLoss(GRPOLoss):
                 "assistant_mask",
             ),
             self._mask(tensordict),
-            clip_epsilon_low=self.clip_epsilon_low,
-            clip_epsilon_high=self.clip_epsilon_high,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
             entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8350d4904e6b0fefebfb6714ccbb9837c0f1659a1b69e0cedc614f620a259fa3
+# specgen: sha256=abaec654942f43d8088a14e392ecbdf82264f0581ad95e9d91740e19704a5cc8
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, as_policy, distance_loss,
+    next_key, not_none,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -36,27 +37,27 @@ class A2CLossTerms(NamedTuple):
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
-    """[*batch], before the reduction; None unless entropy_bonus and entropy_coeff"""
+    """[*batch], before the reduction; None unless entropy_coeff and entropy_bonus"""
     loss_critic: Tensor | None
     """[*batch], before the reduction; None unless given(critic_coeff)"""
     entropy: Tensor | None
-    """to be logged; None unless entropy_bonus and entropy_coeff"""
+    """to be logged; None unless entropy_coeff and entropy_bonus"""
     value_clip_fraction: Tensor | None
     """to be logged; None unless given(clip_value) and given(critic_coeff)"""
 
 
 def a2_c_loss(
     log_p: Tensor, v: Tensor | None, H: Tensor | None, advantage: Tensor, value_target: Tensor | None,
-    old_value: Tensor | None, *, critic_coeff: float | None,
-    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None, entropy_bonus: bool,
-    entropy_coeff: float,
+    old_value: Tensor | None, *, critic_coeff: Tensor | None,
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: Tensor | None, entropy_bonus: bool,
+    has_entropy_coeff: bool, entropy_coeff: Tensor,
 ) -> A2CLossTerms:
     """The terms of `A2CLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
         v: float32 [*batch], from `critic_network`; needed where given(critic_coeff).
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus and entropy_coeff.
+        H: float32 [*batch], from `actor_network`; needed where entropy_coeff and entropy_bonus.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
         value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
@@ -69,6 +70,7 @@ def a2_c_loss(
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
         entropy_bonus: reward the policy for being random.
+        has_entropy_coeff: whether `entropy_coeff` was not 0 when the loss was made.
         entropy_coeff: the weight of the bonus.
     """
     # losses.A2CLoss.let
@@ -97,11 +99,11 @@ def a2_c_loss(
     )
     # losses.A2CLoss.terms
     loss_objective = -log_p * advantage.squeeze(-1)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus and entropy_coeff else None
+    loss_entropy = -entropy_coeff * not_none(H) if has_entropy_coeff and entropy_bonus else None
     loss_critic = critic_coeff * not_none(error) if critic_coeff is not None else None
     # losses.A2CLoss.metrics
     with torch.no_grad():
-        entropy = not_none(H).detach() if entropy_bonus and entropy_coeff else None
+        entropy = not_none(H).detach() if has_entropy_coeff and entropy_bonus else None
         value_clip_fraction = (
             torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
             if clip_value is not None and critic_coeff is not None
@@ -176,19 +178,20 @@ class A2CLoss(LossModule):
     actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase
     critic_network_params: TensorDictParams
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
+    has_entropy_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module, *, critic_coeff: float | None = 1.0,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float = 0.01, reduction: Reduction | None = None,
+        entropy_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
@@ -206,7 +209,7 @@ class A2CLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -222,6 +225,8 @@ class A2CLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -232,15 +237,13 @@ class A2CLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
+        self.has_entropy_coeff = bool(entropy_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -255,17 +258,20 @@ class A2CLoss(LossModule):
             create_target_params=False,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
         self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
         match name:
             case "loss_entropy":
-                return bool(self.entropy_bonus and self.entropy_coeff)
+                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "loss_critic":
                 return bool(self.critic_coeff is not None)
             case "entropy":
-                return bool(self.entropy_bonus and self.entropy_coeff)
+                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "value_clip_fraction":
                 return bool(self.clip_value is not None and self.critic_coeff is not None)
             case _:
@@ -306,7 +312,7 @@ class A2CLoss(LossModule):
         v = critic_network.live(tensordict, keys.value).squeeze(-1) if self.critic_coeff is not None else None
         H = (
             actor_network_now.entropy(self.samples_mc_entropy)
-            if self.entropy_bonus and self.entropy_coeff
+            if self.has_entropy_coeff and self.entropy_bonus
             else None
         )
         terms = a2_c_loss(
@@ -324,6 +330,7 @@ class A2CLoss(LossModule):
             loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value,
             entropy_bonus=self.entropy_bonus,
+            has_entropy_coeff=self.has_entropy_coeff,
             entropy_coeff=self.entropy_coeff,
         )
         outputs = {
@@ -374,7 +381,7 @@ class ReinforceLossTerms(NamedTuple):
 
 def reinforce_loss(
     log_p: Tensor, v: Tensor, advantage: Tensor, value_target: Tensor, old_value: Tensor | None, *,
-    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: Tensor | None,
 ) -> ReinforceLossTerms:
     """The terms of `ReinforceLoss`, one value per sample.
 
@@ -474,7 +481,7 @@ class ReinforceLoss(LossModule):
     critic_network_params: TensorDictParams
     target_critic_network_params: TensorDictParams
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     delay_value: bool
 
@@ -519,7 +526,6 @@ class ReinforceLoss(LossModule):
         if clip_value is not None and not clip_value > 0:
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.delay_value = delay_value
         self.reduction = reduction
@@ -536,6 +542,7 @@ class ReinforceLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        add_coefficient(self, "clip_value", clip_value)
         self.make_value_estimator()
         self.reset_out_keys()
 

@@ -2,12 +2,11 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26e6bd64a58458dfaa49feacfca4d16a3b8f31f323ad09daf310edef8a2d49fd
+# specgen: sha256=08a4023fa7645c13e74caa9763abcc8391c78951828f57277750d5960923daa9
 """Proximal policy optimization."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, add_coefficient_parts, as_pair,
+    as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -40,51 +40,42 @@ class PPOLossTerms(NamedTuple):
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
     loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """[*batch], before the reduction; None unless critic_coeff"""
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
     explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """to be logged; None unless critic_coeff and log_explained_variance"""
     value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """to be logged; None unless given(clip_value) and critic_coeff"""
 
 
 def ppo_loss(
     log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
     value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
+    has_critic_coeff: bool, critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, entropy_bonus: bool, entropy_coeff: Tensor, log_explained_variance: bool,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None,
+    max_importance_ratio: Tensor | None,
 ) -> PPOLossTerms:
     """The terms of `PPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
+        v: float32 [*batch], from `critic_network`; needed where critic_coeff.
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
         value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
+            estimator if it is missing; needed where critic_coeff.
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
+            critic which collected the data, too; needed where given(clip_value) and critic_coeff.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        has_critic_coeff: whether `critic_coeff` was not 0 when the loss was made.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
         loss_critic_type: how the distance to the target is measured.
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
@@ -100,12 +91,12 @@ def ppo_loss(
     near = (
         not_none(old_value).squeeze(-1)
         + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
+        if clip_value is not None and has_critic_coeff
         else None
     )
     far = (
         distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
+        if has_critic_coeff
         else None
     )
     error = (
@@ -117,18 +108,13 @@ def ppo_loss(
             if clip_value is not None
             else not_none(far)
         )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
+        if has_critic_coeff
         else None
     )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
@@ -159,11 +145,7 @@ def ppo_loss(
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
+    loss_critic = not_none(critic_coeff) * not_none(error) if has_critic_coeff else None
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -175,12 +157,12 @@ def ppo_loss(
                 sample_var(not_none(value_target).squeeze(-1), mask)
                 + torch.finfo(not_none(value_target).dtype).eps
             )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
+            if has_critic_coeff and log_explained_variance
             else None
         )
         value_clip_fraction = (
             torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
+            if clip_value is not None and has_critic_coeff
             else None
         )
     return PPOLossTerms(
@@ -261,24 +243,25 @@ class PPOLoss(LossModule):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
+    max_importance_ratio: Tensor | None
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
@@ -291,8 +274,8 @@ class PPOLoss(LossModule):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -300,7 +283,7 @@ class PPOLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -325,6 +308,10 @@ class PPOLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -335,24 +322,21 @@ class PPOLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -371,6 +355,10 @@ class PPOLoss(LossModule):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -379,23 +367,13 @@ class PPOLoss(LossModule):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -406,13 +384,7 @@ class PPOLoss(LossModule):
         return [
             *self._network_in_keys,
             keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.value] if self.clip_value is not None and self.has_critic_coeff else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
@@ -421,14 +393,7 @@ class PPOLoss(LossModule):
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
-        ]
+        return [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -438,15 +403,7 @@ class PPOLoss(LossModule):
         """
         keys = self.tensor_keys
         tensordict = self._with_estimates(
-            tensordict,
-            [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
-            ],
+            tensordict, [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
         )
         actor_network = self.functional_network("actor_network")
         # losses.PPOLoss.let
@@ -454,7 +411,7 @@ class PPOLoss(LossModule):
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         v = (
             self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
+            if self.has_critic_coeff
             else None
         )
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -463,7 +420,7 @@ class PPOLoss(LossModule):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         terms = ppo_loss(
             log_p,
@@ -471,17 +428,13 @@ class PPOLoss(LossModule):
             H,
             old,
             self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
+            self._read(tensordict, keys.value_target, "value_target") if self.has_critic_coeff else None,
             self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
+            if self.clip_value is not None and self.has_critic_coeff
             else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
             self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
+            has_critic_coeff=self.has_critic_coeff,
             critic_coeff=self.critic_coeff,
             loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value,
@@ -539,21 +492,15 @@ class ClipPPOLossTerms(NamedTuple):
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
     loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """[*batch], before the reduction; None unless critic_coeff"""
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
     explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """to be logged; None unless critic_coeff and log_explained_variance"""
     value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
+    """to be logged; None unless given(clip_value) and critic_coeff"""
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -567,31 +514,28 @@ class ClipPPOLossTerms(NamedTuple):
 def clip_ppo_loss(
     log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
     value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
+    has_critic_coeff: bool, critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, entropy_bonus: bool, entropy_coeff: Tensor, log_explained_variance: bool,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None, clip_epsilon: float,
+    max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOLossTerms:
     """The terms of `ClipPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
+        v: float32 [*batch], from `critic_network`; needed where critic_coeff.
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
         value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
+            estimator if it is missing; needed where critic_coeff.
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
+            critic which collected the data, too; needed where given(clip_value) and critic_coeff.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
+        has_critic_coeff: whether `critic_coeff` was not 0 when the loss was made.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
         loss_critic_type: how the distance to the target is measured.
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
@@ -602,18 +546,21 @@ def clip_ppo_loss(
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
-        clip_epsilon: how much likelier an action may become while it still pays.
+        clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
     near = (
         not_none(old_value).squeeze(-1)
         + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
+        if clip_value is not None and has_critic_coeff
         else None
     )
     far = (
         distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
+        if has_critic_coeff
         else None
     )
     error = (
@@ -625,18 +572,13 @@ def clip_ppo_loss(
             if clip_value is not None
             else not_none(far)
         )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
+        if has_critic_coeff
         else None
     )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
@@ -661,15 +603,11 @@ def clip_ppo_loss(
     )
     gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
-    near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
+    loss_critic = not_none(critic_coeff) * not_none(error) if has_critic_coeff else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -681,12 +619,12 @@ def clip_ppo_loss(
                 sample_var(not_none(value_target).squeeze(-1), mask)
                 + torch.finfo(not_none(value_target).dtype).eps
             )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
+            if has_critic_coeff and log_explained_variance
             else None
         )
         value_clip_fraction = (
             torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
+            if clip_value is not None and has_critic_coeff
             else None
         )
         clip_fraction = near_step != step
@@ -777,28 +715,32 @@ class ClipPPOLoss(PPOLoss):
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
-    clip_epsilon: float
+    max_importance_ratio: Tensor | None
+    clip_epsilon: Tensor
+    clip_epsilon_low: Tensor
+    clip_epsilon_high: Tensor
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
-        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
-        delay_actor: bool = False, max_importance_ratio: float | None = None, clip_epsilon: float = 0.2,
-        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        delay_actor: bool = False, max_importance_ratio: float | None = None,
+        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
     ) -> None:
         """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
@@ -807,8 +749,8 @@ class ClipPPOLoss(PPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -816,7 +758,7 @@ class ClipPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -826,8 +768,8 @@ class ClipPPOLoss(PPOLoss):
                 `HardUpdate` moves. Defaults to False.
             max_importance_ratio: what the weight of an action is at most; None for any weight. Defaults to
                 None, > 0.
-            clip_epsilon: how much likelier an action may become while it still pays. Defaults to 0.2, > 0,
-                < 1.
+            clip_epsilon: how much likelier an action may become while it still pays, or how much less
+                likely and how much likelier. Defaults to 0.2, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -843,6 +785,11 @@ class ClipPPOLoss(PPOLoss):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
+        clip_value = switched(clip_value, clip_epsilon, "clip_value", "clip_epsilon")
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -853,29 +800,25 @@ class ClipPPOLoss(PPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not clip_epsilon > 0:
-            raise ValueError(f"clip_epsilon must be > 0, got {clip_epsilon}")
-        if not clip_epsilon < 1:
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
             raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
-        self.clip_epsilon = clip_epsilon
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -894,6 +837,11 @@ class ClipPPOLoss(PPOLoss):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -902,23 +850,13 @@ class ClipPPOLoss(PPOLoss):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -929,13 +867,7 @@ class ClipPPOLoss(PPOLoss):
         return [
             *self._network_in_keys,
             keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.value] if self.clip_value is not None and self.has_critic_coeff else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
@@ -944,14 +876,7 @@ class ClipPPOLoss(PPOLoss):
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
-        ]
+        return [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -961,15 +886,7 @@ class ClipPPOLoss(PPOLoss):
         """
         keys = self.tensor_keys
         tensordict = self._with_estimates(
-            tensordict,
-            [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
-            ],
+            tensordict, [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
         )
         actor_network = self.functional_network("actor_network")
         # losses.ClipPPOLoss.let
@@ -977,7 +894,7 @@ class ClipPPOLoss(PPOLoss):
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         v = (
             self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
+            if self.has_critic_coeff
             else None
         )
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -986,7 +903,7 @@ class ClipPPOLoss(PPOLoss):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         terms = clip_ppo_loss(
             log_p,
@@ -994,17 +911,13 @@ class ClipPPOLoss(PPOLoss):
             H,
             old,
             self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
+            self._read(tensordict, keys.value_target, "value_target") if self.has_critic_coeff else None,
             self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
+            if self.clip_value is not None and self.has_critic_coeff
             else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
             self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
+            has_critic_coeff=self.has_critic_coeff,
             critic_coeff=self.critic_coeff,
             loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value,
@@ -1014,7 +927,8 @@ class ClipPPOLoss(PPOLoss):
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
             max_importance_ratio=self.max_importance_ratio,
-            clip_epsilon=self.clip_epsilon,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
         )
         outputs = {
             "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=241a9635721d170aa77c345fd2bbbb11ef8774a94c3c2a1595e7184601593176
+# specgen: sha256=28e26857ac0a6af07c266d77418cff44d173de0e15215058e5a82e7057617666
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def td3_loss(
     # losses.TD3Loss.let
     q_first = q_new.select(0, 0)
     noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
     next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
     goal = value_estimate(next_value).detach()
     # losses.TD3Loss.terms
@@ -364,7 +364,7 @@ def td3_bc_loss(
     # losses.TD3BCLoss.let
     q_first = q_new.select(0, 0)
     noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
     next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
     goal = value_estimate(next_value).detach()
     imitation = ((new_action - action) ** 2).mean(dim=-1)

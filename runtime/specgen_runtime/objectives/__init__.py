@@ -1,6 +1,15 @@
 """Losses: their parent class, value estimators, target updates."""
 
-from specgen_runtime.objectives.coefficients import add_coefficient, settle, settled
+from specgen_runtime.objectives.coefficients import (
+    add_coefficient,
+    add_coefficient_parts,
+    as_pair,
+    coefficient_part,
+    own_buffer,
+    settle,
+    settled,
+    switched,
+)
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
@@ -10,6 +19,7 @@ from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
+from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
@@ -34,6 +44,7 @@ __all__ = [
     "LossFunction",
     "LossModule",
     "MultiAgentGAE",
+    "Normalizer",
     "PolicyDistribution",
     "Reduction",
     "ScalarOutputMode",
@@ -45,23 +56,30 @@ __all__ = [
     "VTrace",
     "ValueEstimatorBase",
     "ValueEstimators",
+    "ValueNorm",
     "VmapRandomness",
     "action_size",
     "add_bounds",
     "add_coefficient",
+    "add_coefficient_parts",
     "add_learnable",
     "add_random_module",
+    "as_pair",
     "as_policy",
     "chosen_members",
+    "coefficient_part",
     "distance_loss",
     "hold_out_net",
     "moved_between",
     "next_key",
     "normal_like",
     "not_none",
+    "own_buffer",
     "read_between",
     "reduce",
     "required",
     "settle",
     "settled",
+    "switched",
+    "with_methods",
 ]

@@ -30,6 +30,20 @@ class ReadingModule(FunctionalModule):
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
 
+    def _read_number(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, one number of each sample: ``[*batch]``.
+
+        Raises:
+            RuntimeError: if it has another shape, such as ``[*batch, 1]``, which would be paired with other samples.
+        """
+        value = self._read(tensordict, key, role)
+        if value.ndim != tensordict.batch_dims:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
+                f"{list(tensordict.batch_size)}; got {list(value.shape)}"
+            )
+        return value
+
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)

@@ -14,6 +14,7 @@ from specgen.check.losses.estimators import estimators, missing
 from specgen.check.losses.learnables import CheckedLearnable, Learnables
 from specgen.check.losses.masks import mask_of_key
 from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
+from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
@@ -22,7 +23,8 @@ from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
+from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.tree import subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
@@ -50,6 +52,7 @@ class Declared:
         networks, roles: those whose declaration is right.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: the objects of the constructor whose methods expressions call.
         estimators: the value estimators that users may choose, the default first; none where there is none.
         value_role: the role whose key the estimator takes for the value.
     """
@@ -69,7 +72,8 @@ class Declared:
     value_role: str = "value"
 
     def __post_init__(self) -> None:
-        self.domains = Domains(self.path, self.sink)
+        self.domains = Domains(self.file, self.path, self.sink)
+        self.modules = Modules(self.file, self.path, self.loss.modules, self.names, self.sink)
 
     def check(self) -> None:
         """Check them all."""
@@ -83,7 +87,14 @@ class Declared:
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
+        self.modules.declare()
+        self.scope |= self.modules.scope
+        coefficients = Coefficients(
+            self.file, self.path, self.loss.params, self.scope, self.domains, self.names, self.sink
+        )
+        coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
+        self.modules.updated(self.roles)
         for role in self.roles:
             if role.type is not None:
                 place = (*self.path, "keys", role.name)
@@ -99,14 +110,11 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
-        self.domains.declare(self.loss, self.roles)
+        self.domains.declare(self.loss, self.roles, self.networks)
         for name, domain in self.domains.found.items():
-            for index, word in enumerate(domain.keywords):
+            for index, word in domain.places:
                 self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
         self.scope |= self.domains.bounds
-        coefficients = Coefficients(
-            self.file, self.path, self.loss.params, self.scope, self.domains, self.sink
-        )
         self.params, self.coefficients = coefficients.checked(self.params)
         roles = [role.name for role in self.roles]
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
@@ -116,9 +124,36 @@ class Declared:
 
     @property
     def computed(self) -> frozenset[str]:
-        """The parameters that computed defaults read."""
-        made = (one.auto for one in self.coefficients.values() if one.auto is not None)
-        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
+        """The parameters that other parameters read: computed defaults, and what True stands for."""
+        kept = self.coefficients.values()
+        made = [typed for one in kept for typed in (one.auto, one.auto_when) if typed is not None]
+        switches = frozenset(one.true_is for one in kept if one.true_is is not None)
+        return switches | {symbol.name for typed in made for symbol in typed.symbols_read}
+
+    def readable(self, expr: Expr, source: SourceText) -> Expr | None:
+        """An expression with names in the place of bounds, in which no pair is read as one number; else None."""
+        for part in subexpressions(expr):
+            kept = self.coefficients.get(part.path) if isinstance(part, tree.Name) else None
+            if kept is not None and kept.parts:
+                names = " or ".join(part.symbol.name for part in kept.parts)
+                message = f"`{kept.name}` may be a pair of numbers"
+                span = source.span_of(part.start, part.end)
+                self.sink.add(rules.PARAM_FORM.at(span, message, help=f"read {names}"))
+                return None
+        return self.domains.bounded(expr, source) if self.modules.fits(expr, source) else None
+
+    @property
+    def read_as(self) -> dict[str, str]:
+        """The parameters whose values expressions read under other names, by those."""
+        kept = self.coefficients.values()
+        found = {part.symbol.name: one.name for one in kept for part in one.parts}
+        return found | {one.nonzero.name: one.name for one in kept}
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The networks and modules that may be left out."""
+        networks = frozenset(one.name for one in self.networks if one.optional)
+        return networks | {one.name for one in self.modules.checked if one.optional}
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []

@@ -53,7 +53,9 @@ def check_losses(
         if loss is None:
             parents[name] = replace(parents[name], sound=False)
         else:
-            checked[name] = Checked(replace(loss.value, parent=above))
-            made = LossClass(name, module, frozenset(role.accepted for role in loss.value.roles))
+            whole_loss = replace(loss.value, parent=above)
+            checked[name] = Checked(whole_loss)
+            roles = frozenset(role.accepted for role in loss.value.roles)
+            made = LossClass(name, module, roles, whole_loss.properties)
             parents[name] = replace(parents[name], made=made)
     return checked, parents

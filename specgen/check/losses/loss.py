@@ -15,17 +15,18 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import CheckedLoss, LossNetwork, Requirement
+from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
+from specgen.check.losses.unused import report_unread_values, report_unused_targets
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
-from specgen.check.unread import all_reads, expression_of, report_unread
+from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -42,7 +43,7 @@ from specgen.expr import (
 )
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss
+from specgen.schema.loss import Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -95,7 +96,7 @@ class _Checker:
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
-        self.functions |= batch_functions(self._sample())
+        self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
         self.functions[TAKE.name] = take_of(networks, self.scope)
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
@@ -107,7 +108,7 @@ class _Checker:
                 {network.name: network for network in networks}, self.readable, frozenset().union(*taken)
             ),
             self.scope,
-            frozenset(param.name for param in params) | {one.name for one in networks if one.optional},
+            frozenset(param.name for param in params) | self.declared.optional,
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
@@ -134,8 +135,9 @@ class _Checker:
                 schema_rules.MISSING_FIELD.at(place, f"`{self.name}` needs `terms`: what is minimised")
             )
         if not self.sink.has_errors:
-            self._targets_used(networks)
-            self._values_read()
+            targets, masked = self.calls.targets, self.outputs.masked
+            report_unused_targets(self.file, self.path, self.loss, networks, targets, self.sink)
+            report_unread_values(self.file, self.path, self.loss, masked, self.sink)
         if not self.sink.has_errors:
             parts = LossToLint(
                 self.file,
@@ -145,6 +147,7 @@ class _Checker:
                 self.declared.roles,
                 self.declared.learnables,
                 self.declared.computed,
+                self.declared.read_as,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
@@ -185,6 +188,7 @@ class _Checker:
             fixed=fixed_params(self.loss.params),
             coefficients=self.declared.coefficients,
             domains=self.declared.domains.used(),
+            modules=self.declared.modules.checked,
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
@@ -280,7 +284,7 @@ class _Checker:
         self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
     ) -> Statement | None:
         parsed = parse(source, self.sink)
-        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
+        expr = None if parsed is None else self.declared.readable(parsed, source)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)
@@ -372,28 +376,3 @@ class _Checker:
         where = ".".join(path)
         reads = free_names(expr) | {made.name for made in self.calls.values.found if made.name in called}
         return Statement(name, expr, source, reads, called, False, where, typed, symbol)
-
-    def _values_read(self) -> None:
-        """A value that nothing reads is a slip: most often another one is read in its place."""
-        sections = ("let", "terms", "metrics", "writes", "mask")
-        nodes = {name: self.file.node(*self.path, name) for name in sections if getattr(self.loss, name)}
-        masks = [self.file.node(*self.path, "terms", name, "mask") for name in self.outputs.masked]
-        let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])
-        given = self.loss.value_estimator
-        if isinstance(let, MappingNode) and reads is not None:
-            if isinstance(given, Estimator) and given.value is not None:
-                reads |= {given.value}
-            report_unread(let, self.loss.let, reads, reads, self.sink)
-
-    def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
-        given = self.loss.value_estimator
-        read = self.calls.targets | ({given.network} if isinstance(given, Estimator) else set())
-        for network in networks:
-            if network.target is not False and network.name not in read:
-                self.sink.add(
-                    rules.UNUSED_TARGET.at(
-                        self.file.key_span(*self.path, "networks", network.name, "target"),
-                        f"nothing calls `{network.name}.target`",
-                        help=f"call {network.name}.target(next), or remove `target`",
-                    )
-                )

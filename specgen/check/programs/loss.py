@@ -42,9 +42,10 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
-    inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
+    inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
+    inputs += [Input(one.symbol, "network") for one in loss.modules]
     asked = {f"{path}.networks.{one.name}": read(has_network(path, one)) for one in networks}
     outputs: list[Output] = []
     needed = set() if loss.mask is None else values_of_mask(loss, loss.mask)
@@ -75,12 +76,14 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
     when |= {name: loss.when[term] for name, (term, _) in masks.items() if term in loss.when}
     conditions = {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
-    absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
+    absent = [one.symbol for one in loss.param_reads if one.absent]
     absent += [
         loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
     ]
+    absent += [one.symbol for one in loss.modules if one.optional]
     shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
-    return guarded(shared, conditions, absent, (given,))
+    there = [one.symbol for one in loss.param_reads if one.tensor and not one.absent]
+    return guarded(shared, conditions, absent, (given, *there))
 
 
 def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:

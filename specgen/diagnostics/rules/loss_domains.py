@@ -44,3 +44,25 @@ params: {target_entropy: {type: float, default: auto, auto: -dim(action)}}
 """,
     without="The word reaches the formula: TypeError at the first batch.",
 )
+
+DOMAIN_OF = Rule(
+    "SG474",
+    "unknown source of a domain",
+    """\
+`domain` names who says what the values of a role are: the keywords `action_spec` and `bounds` of the constructor, and
+policies of the loss, which may have a spec of their own.
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+keys: {action: {key: action, domain: [actor_spec]}}
+```
+
+Write:
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+keys: {action: {key: action, domain: [action_spec, actor]}}
+```
+""",
+    without="TypeError of the constructor; or bounds of another action.",
+)

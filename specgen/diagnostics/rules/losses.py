@@ -275,3 +275,25 @@ let: {second: "take(critic(now), 1, axis=ensemble)"}
 """,
     without="IndexError at the first batch of who asks for one member.",
 )
+
+PARAM_FORM = Rule(
+    "SG480",
+    "parameter in forms that don't fit",
+    """\
+`parts` names the two numbers of a parameter that takes one number or a pair: expressions read the parts. `true_is` names
+another number, which True stands for; the parameter is `optional`, and None where False is given.
+
+```yaml
+params:
+  clip_epsilon: {default: 0.2, parts: [low]}
+  clip_value: {default: 0.2, true_is: clip_epsilon}
+```
+
+```yaml
+params:
+  clip_epsilon: {default: 0.2, parts: [low, high]}
+  clip_value: {type: float, optional: true, true_is: clip_epsilon}
+```
+""",
+    without="A pair reaches a formula of one number: a TypeError at the first batch, or values that broadcast.",
+)

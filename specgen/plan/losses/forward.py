@@ -20,7 +20,7 @@ from specgen.check.losses.forward import (
     Read,
     parts_of,
 )
-from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
@@ -155,7 +155,7 @@ class ForwardPrinter:
     def _scored_value(self, value: ForwardValue) -> Code:
         """What is scored, as it is stored: data must have no gradients."""
         if isinstance(value, Data):
-            return Code(self._read(value).text.replace("self._read(", "self._read_without_gradient(", 1))
+            return Code("self._read_without_gradient(" + self._read(value).text.partition("(")[2])
         return self.value(value)
 
     def _count(self, count: Count | None) -> Code:
@@ -164,7 +164,7 @@ class ForwardPrinter:
     def _read(self, data: Data) -> Code:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after else "tensordict"
-        return Code(f"self._read({record}, keys.{role.accepted}, {literal(role.name)})")
+        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -173,6 +173,12 @@ class ForwardPrinter:
     def _is_column(self, role: str) -> bool:
         type = self._types.get(role)
         return type is not None and type.col
+
+
+def reader(loss: CheckedLoss, role: LossRole) -> str:
+    """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
+    number = role.type is not None and role.type.dims == () and not role.type.col
+    return "self._read_number" if number and not loss.samples else "self._read"
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Forward
-from specgen.check.losses.model import CheckedLoss
-from specgen.check.model import Checked, Parameter, Statement, identifier
+from specgen.check.losses.model import CheckedLoss, ParamRead
+from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import has_network, loss_terms
 from specgen.code import Code, named, using
 from specgen.expr import Type
@@ -17,6 +17,7 @@ from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
 from specgen.plan.losses.coefficients import read_annotation
 from specgen.plan.losses.loss_class import loss_class
+from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.needs import needs_of_forward
 from specgen.plan.losses.parts import LossParts
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
@@ -49,9 +50,10 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         function=terms.name,
         values=tuple(made for made in loss.forward if made.symbol in given),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
-        params=tuple(param for param in loss.params if loss.symbols[f"params.{param.name}"] in given),
+        params=tuple(one for one in loss.param_reads if one.symbol in given),
         bounds=tuple(one for one in loss.bounds if one in given),
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
+        modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
         masked=any(one.symbol.path == f"{path}.given.mask" for one in terms.inputs),
@@ -109,7 +111,7 @@ def _joined(what: str, doc: str) -> str:
 
 
 def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPlan:
-    annotations = {param.name: read_annotation(loss, param) for param in parts.params}
+    annotations = {one.name: read_annotation(one) for one in parts.params}
     annotations["mask"] = using("Tensor | None", "Tensor")
     for made in parts.values:
         kind = named("Tensor")
@@ -122,6 +124,9 @@ def _function(loss: CheckedLoss, parts: LossParts, terms: Program) -> FunctionPl
         annotations[role.name] = _or_none(named("Tensor"), absent)
     for one in parts.learnables:
         annotations[one.name] = _or_none(named("Tensor"), parts.needed(one.symbol) != ALWAYS)
+    for module in parts.modules:
+        absent = module.optional or parts.needed(module.symbol) != ALWAYS
+        annotations[module.name] = _or_none(named(PROTOCOLS[module.protocol]), absent)
     return replace(plan_function(terms, "", annotations).plan, doc=_doc(loss, parts))
 
 
@@ -150,9 +155,11 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
         lines += hanging(
             "value_estimate: from the value of the next state, [*batch], to the target, [*batch]."
         )
+    for module in parts.modules:
+        lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in parts.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
-    lines += [line for param in parts.params for line in hanging(f"{param.name}: {_param(param)}")]
+    lines += [line for one in parts.params for line in hanging(f"{one.name}: {_param(one)}")]
     for bound in parts.bounds:
         shape = ", ".join(map(str, bound.type.dims))
         lines += hanging(f"{bound.name}: {bound.type.dtype} [{shape}].")
@@ -170,7 +177,10 @@ def _tensor(type: Type) -> str:
     return f"{type.dtype} [{', '.join([*type.axes, '*batch', *dims])}]"
 
 
-def _param(param: Parameter) -> str:
+def _param(one: ParamRead) -> str:
+    param = one.param
+    if one.asks:
+        return f"whether `{param.name}` was not 0 when the loss was made."
     return param.doc or (
         f"one of {', '.join(param.choices)}." if param.choices else f"{param_annotation(param)}."
     )

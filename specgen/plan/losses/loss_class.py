@@ -14,14 +14,24 @@ from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
+from specgen.plan.losses.coefficients import (
+    KEYWORDS,
+    asked,
+    coefficient_plan,
+    in_constructor,
+    needs_of_auto,
+    param_argument,
+    param_doc,
+    param_plan,
+    param_refusals,
+)
 from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, python, records, reparameterized, roles_read
+from specgen.plan.losses.forward import ForwardPrinter, reader, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.losses.modules import module_docs, module_plans, updates
 from specgen.plan.losses.parts import LossParts
 from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, NEVER, condition_of
 
 _ESTIMATORS = {
@@ -38,10 +48,11 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
     """The `LossModule` subclass."""
     after = any(role.after for role in parts.roles)
     forward, inside = ForwardPrinter(loss, parts.needed), roles_read(loss)
+    updating = {one.update for one in loss.modules}
     read = [
         role
         for role in loss.roles
-        if role.after or role in parts.roles or role.mask is not None or role.name in inside
+        if role.after or role in parts.roles or role.mask is not None or role.name in (inside | updating)
     ]
     return LossPlan(
         name=loss.name,
@@ -77,11 +88,14 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        updates=tuple(updates(loss)),
         values=tuple(forward.lines()),
         call=_call(loss, parts, forward),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        asked=asked(loss),
+        modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
         returns=(
@@ -171,6 +185,7 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
     for domain in loss.domains:
         for word in domain.keywords:
             yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
+    yield from module_docs(loss)
     for param in loss.params:
         if param.name not in loss.fixed:
             yield from hanging(f"{param.name}: {param_doc(loss, param)}")
@@ -199,10 +214,9 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    if any(network.policy for network in loss.networks):
-        yield from hanging("TypeError: if a network is not a module, or a policy gives no distribution.")
-    else:
-        yield from hanging("TypeError: if a network is not a module.")
+    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    methods = ", or an object lacks a method" if loss.modules else ""
+    yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(
         "ValueError: if a keyword has a value that it does not take, or they contradict each other."
     )
@@ -228,7 +242,7 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in (one for one in loss.params if one.name not in loss.fixed):
-        for refusal in refusals(param):
+        for refusal in param_refusals(loss, param):
             if param.optional:
                 condition = using(
                     f"{param.name} is not None and {refusal.condition}",
@@ -236,8 +250,9 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
                 )
                 refusal = replace(refusal, condition=condition)
             yield refusal
+    yield from needs_of_auto(loss)
     for requirement in loss.require:
-        broken = python(negated(requirement.condition.typed))
+        broken = in_constructor(loss, negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
 
 
@@ -256,8 +271,9 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
         args.append("self._mask(tensordict)")
     if parts.estimates:
         args.append("self._value_estimate(tensordict)")
+    args += [f"{one.name}=self.{one.name}" for one in parts.modules]
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
-    args += [f"{param.name}=self.{param.name}" for param in parts.params]
+    args += [param_argument(one) for one in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
     for one in parts.learnables:
         value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
@@ -294,15 +310,16 @@ def _read(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
         dtype = f"torch.{role.type.dtype}"
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
-    read = "_read_if_there" if role.optional else "_read"
-    text = f"self.{read}({record}, keys.{role.accepted}, {literal(role.name)})"
+    network = next((n for n in loss.networks if n.action == role.name), None)
+    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    read = "self._read_if_there" if role.optional else read
+    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and parts.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
         rank = role.type.rank + role.type.col
         text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
-    network = next((n for n in loss.networks if n.action == role.name), None)
     if network is None:
         return Code(text)
     values = next(made.name for made in loss.forward if made.network == network.name)

@@ -9,7 +9,7 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+    """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
     One that is fixed is no keyword.
     """
@@ -17,7 +17,7 @@ class LossParamPlan:
     name: str
     annotation: Text
     default: object
-    attribute: Text
+    attributes: tuple[tuple[str, Text], ...]
     fixed: bool
 
 
@@ -73,6 +73,10 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        given: the number or the pair that is registered, an expression.
+        none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
+        parts: the names of the numbers that it is or may be a pair of.
+        true_is: the parameter whose number True stands for; empty where True is no value.
     """
 
     name: str
@@ -80,6 +84,11 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    given: Text
+    none_is: Text = ""
+    none_where: str = ""
+    parts: tuple[str, ...] = ()
+    true_is: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,15 @@ class LearnablePlan:
     low: Text
     high: Text
     fixed: Text
+
+
+@dataclass(frozen=True)
+class ModulePlan:
+    """An object of the constructor: its keyword, its protocol, and whether it may be left out."""
+
+    name: str
+    protocol: Text
+    optional: bool
 
 
 @dataclass(frozen=True)
@@ -116,11 +134,14 @@ class LossPlan:
         keywords: those that say what the values of roles are.
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
+        asked: those that are asked whether they were not 0, with the attributes that say so.
+        modules: the objects of the constructor.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads, as entries of a list.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
         reads_next: whether `forward` reads the next tensordict.
+        updates: the updates of these objects, each with the condition under which it is made.
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
@@ -153,11 +174,14 @@ class LossPlan:
     keywords: tuple[str, ...]
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
+    asked: tuple[tuple[str, str], ...]
+    modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: tuple[Text, ...]
     further_keys: tuple[Text, ...]
     estimated: tuple[Text, ...]
     reads_next: bool
+    updates: tuple[tuple[str, Text], ...]
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
@@ -173,7 +197,7 @@ class LossPlan:
     @property
     def settles(self) -> bool:
         """Whether a parameter may be settled only when it is read."""
-        return any(one.settled for one in self.coefficients)
+        return "action_spec" in self.keywords and any(one.settled for one in self.coefficients)
 
     @property
     def buffered(self) -> frozenset[str]:

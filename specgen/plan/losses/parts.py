@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import LossNetwork, LossRole
-from specgen.check.model import Parameter
+from specgen.check.losses.model import CheckedModule, LossNetwork, LossRole, ParamRead
 from specgen.expr import Symbol
 from specgen.program.conditions import NEVER, Condition
 from specgen.values import dataclass
@@ -24,6 +23,7 @@ class LossParts:
         params: what is read from the constructor.
         bounds: bounds of roles.
         learnables: the numbers that are learned.
+        modules: objects of the constructor.
         networks: the optional networks of which it is told whether they were given.
         needs: when values are needed, those of networks and of the data too.
         masked: whether it takes the mask of the samples that count.
@@ -33,9 +33,10 @@ class LossParts:
     function: str
     values: tuple[Forward, ...]
     roles: tuple[LossRole, ...]
-    params: tuple[Parameter, ...]
+    params: tuple[ParamRead, ...]
     bounds: tuple[Symbol, ...]
     learnables: tuple[CheckedLearnable, ...]
+    modules: tuple[CheckedModule, ...]
     networks: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]
     masked: bool

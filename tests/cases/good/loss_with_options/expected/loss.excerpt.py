@@ -245,7 +245,7 @@ class PolicyLoss(LossModule):
             self._read(tensordict, keys.value, "old_value")
             if self.clip_value is not None and self.critic_coeff
             else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
             self._mask(tensordict),
             loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value,
