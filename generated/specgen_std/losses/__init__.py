@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=242136fc6c38a627c83d7fa2c1018797701b950b100000c2884f4e5ddfd59aaf
+# specgen: sha256=d863894b8a3c801b49309845a47f17cda719a77e19f95badd5e8b9f2685393df
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -14,6 +14,10 @@ from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .grpo import (
+    CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
+    GRPOLossTerms,
+)
 from .iql import (
     DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
     IQLLoss, IQLLossOutput, IQLQvalueTerms,
@@ -31,6 +35,7 @@ from .sac import (
     DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
     SACLoss, SACLossOutput, SACQvalueTerms,
 )
+from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
 from .td3 import (
     TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
     TD3QvalueTerms,
@@ -38,15 +43,17 @@ from .td3 import (
 
 __all__ = [
     "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
-    "BCLossTerms", "CQLLoss", "CQLLossOutput", "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss",
-    "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
-    "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
-    "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
-    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss",
-    "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms",
-    "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput",
-    "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
-    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
+    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DAPO",
+    "DAPOOutput", "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss",
+    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
+    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss",
+    "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss",
+    "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms",
+    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

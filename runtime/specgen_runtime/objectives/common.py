@@ -339,15 +339,21 @@ class LossModule(ReadingModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
-        owner = type(self).__name__
+    def _reduce_loss(
+        self,
+        loss: Tensor,
+        tensordict: TensorDictBase,
+        mask: Tensor | None = None,
+        first: Sequence[int] | None = (),
+    ) -> Tensor:
+        """Reduce one term: masked, weighted, after means over the dimensions ``first``; not at all with None."""
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
-            self._reduction,
+            "none" if first is None else self._reduction,
+            first=first or (),
             mask=self._mask(tensordict) if mask is None else mask,
-            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
+            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=type(self).__name__),
         )
 
     def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:

@@ -169,6 +169,7 @@ class FunctionalNetwork:
         replaced: Replaced | None = None,
         *,
         draws: bool = False,
+        samples: int = 0,
         generator: torch.Generator | None = None,
         plain: NestedKey | None = None,
     ) -> PolicyDistribution:
@@ -179,13 +180,15 @@ class FunctionalNetwork:
             record: holds the network's ``in_keys`` at its root; it is not written to.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
+            samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
             generator: what draws from the distribution take their random numbers from.
             plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
-        self._follow()
+        if copy != "live":
+            self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
         if plain is not None and not hasattr(module, "get_dist"):
             output = self._call(copy, module, record, plain, replaced, draws, "error")
@@ -199,10 +202,11 @@ class FunctionalNetwork:
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
-                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
+                dims = record.batch_dims + (draws and bool(replaced)) + samples
+                return PolicyDistribution(made, dims, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""

@@ -103,6 +103,18 @@ class PolicyDistribution:
         """The log-probability of each discrete action, ``[*batch, n_actions]``."""
         return log_probs(self.distribution)
 
+    def answered(self) -> Tensor:
+        """Which samples are of the policy, bool of the shape of `log_prob`: the mask that its distribution carries.
+
+        That of a language model marks the tokens that it answered with. All are, where the distribution has no
+        ``mask`` of one truth value for each of its values.
+        """
+        mask = getattr(self.distribution, "mask", None)
+        if not isinstance(mask, Tensor) or mask.shape != self.distribution.batch_shape:
+            shape, device = self.distribution.batch_shape, _device_of(self.distribution)
+            mask = torch.ones(shape, dtype=torch.bool, device=device)
+        return mask.flatten(-self._event_dims).all(-1) if self._event_dims else mask
+
     def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
         """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
 
@@ -189,6 +201,15 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
             f"{fixed.__name__} has none"
         )
     return module
+
+
+def _device_of(distribution: Distribution) -> torch.device | None:
+    """The device of the parameters of a distribution, those of the one that it is made of included."""
+    for value in distribution.__dict__.values():
+        found = _device_of(value) if isinstance(value, Distribution) else getattr(value, "device", None)
+        if isinstance(found, torch.device):
+            return found
+    return None
 
 
 def _shape(n: int | None) -> torch.Size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import torch
 from tensordict import TensorDictBase
@@ -47,19 +48,36 @@ class ReadingModule(FunctionalModule):
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
 
-    def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
+    @overload
+    def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...
+    @overload
+    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None: ...
+    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None:
         """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
 
         Args:
-            value: ``[*batch, *features]`` of leading dimensions of ``each``.
+            value: ``[*batch, *features]`` of leading dimensions of ``each``, behind which it may have some of size 1.
             each: ``[*batch, agents]``.
             features: how many dimensions of its own ``value`` has.
+            role: what it is, for messages.
+
+        Raises:
+            ValueError: for another number of samples; without features of its own also for one: it may be a feature.
         """
-        lacking = each.ndim + features - value.ndim
-        if lacking <= 0:
-            return value
-        place = (slice(None),) * (value.ndim - features) + (None,) * lacking
-        return value[place].expand(*each.shape, *value.shape[value.ndim - features :])
+        if value is None:
+            return None
+        size, own = value.shape[: value.ndim - features], value.shape[value.ndim - features :]
+        lacking = each.ndim - len(size)
+        ones = features > 0 and lacking >= 0
+        if size != each.shape[: len(size)] and not (
+            ones and all(got in (1, wanted) for got, wanted in zip(size, each.shape, strict=False))
+        ):
+            wanted = [*each.shape, *own]
+            raise ValueError(
+                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, where samples make it {wanted}"
+            )
+        place = (slice(None),) * len(size) + (None,) * lacking
+        return value[place].expand(*each.shape, *own)
 
     def _read_or(
         self,

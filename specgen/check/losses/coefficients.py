@@ -143,7 +143,8 @@ class Coefficients:
             )
             self._misfit(param.name, message, "auto")
             return None
-        state = declared.buffer if isinstance(declared.buffer, str) else param.name
+        apart = bool(declared.parts) and declared.buffer == "parts"
+        state = declared.buffer if isinstance(declared.buffer, str) and not apart else param.name
         if of_domain and not isinstance(declared.buffer, str):
             state = f"_{param.name}"
         parts = self._parts(param, declared)
@@ -151,8 +152,9 @@ class Coefficients:
             return None
         symbol = self.scope[param.name].symbol
         assert symbol is not None
+        nonzero = self._nonzero(param)
         return Coefficient(
-            param.name, state, auto, of_domain, when, symbol, self._nonzero(param), parts, declared.true_is
+            param.name, state, auto, of_domain, when, symbol, nonzero, parts, declared.true_is, apart
         )
 
     def _read_as(self, param: Parameter, one: Coefficient) -> None:

@@ -16,13 +16,11 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    Requirement,
-)
+from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
+from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.unused import report_unread_values, report_unused_targets
 from specgen.check.losses.values import ForwardValues
@@ -132,6 +130,7 @@ class _Checker:
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        means = means_first(self.file, self.path, self.loss, params, self.sink)
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -181,6 +180,8 @@ class _Checker:
             mask=mask,
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
+            means=means,
+            functional=self.loss.functional,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,

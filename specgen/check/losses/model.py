@@ -182,6 +182,7 @@ class Coefficient:
         nonzero: whether it was not 0 when the loss was made.
         parts: what expressions read of a number that may be a pair, and the limits of each.
         true_is: the parameter whose number True stands for.
+        apart: whether the parts are buffers of their own where one number is given, too.
     """
 
     name: str
@@ -193,6 +194,7 @@ class Coefficient:
     nonzero: Symbol
     parts: tuple[CoefficientPart, ...] = ()
     true_is: str | None = None
+    apart: bool = False
 
     @property
     def filled(self) -> bool:
@@ -230,6 +232,19 @@ class ParamRead:
 
 
 @dataclass(frozen=True)
+class MeansFirst:
+    """The means over dimensions of the samples that terms take before the reduction.
+
+    Attributes:
+        by: the parameter that says over which.
+        dims: these dimensions by its words, counted from the last one, -1; None where nothing is reduced.
+    """
+
+    by: str
+    dims: Mapping[str, tuple[int, ...] | None]
+
+
+@dataclass(frozen=True)
 class LossClass:
     """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
 
@@ -252,6 +267,8 @@ class CheckedLoss:
         mask: which samples count.
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
+        means: over which of them terms take means first; None where they don't.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -281,6 +298,8 @@ class CheckedLoss:
     mask: Statement | None = None
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    means: MeansFirst | None = None
+    functional: bool = True
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)

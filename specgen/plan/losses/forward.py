@@ -126,8 +126,10 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
+            samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
             plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator{plain})", *uses)
+            text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
+            return using(text, *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(

@@ -117,6 +117,8 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=_can_leave_networks(loss),
+        by_default=loss.functional,
+        means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=_has_scalars(loss),
     )
 
@@ -131,7 +133,8 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            yield role.accepted, len(dims) + type.col
+            # what is stored with a trailing 1 may be one for all samples of a row
+            yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
@@ -203,8 +206,8 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     if _can_leave_networks(loss):
         yield from hanging(
-            "functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise they are "
-            "ordinary children, without targets."
+            f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
+            "they are ordinary children, without targets."
         )
     yield ""
     yield "Raises:"

@@ -126,6 +126,7 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        given: the number or the pair that is registered, an expression.
         none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
         parts: the names of the numbers that it is or may be a pair of.
         true_is: the parameter whose number True stands for; empty where True is no value.
@@ -136,6 +137,7 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    given: Text
     none_is: Text = ""
     none_where: str = ""
     parts: tuple[str, ...] = ()
@@ -197,6 +199,9 @@ class LossPlan:
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
+        by_default: whether it takes their parameters unless told otherwise.
+        means_first: the dimensions of samples over which terms take means before the reduction, by the words of a
+            parameter; None where they take none.
         scalars: whether it returns numbers that are one for the batch.
     """
 
@@ -230,6 +235,8 @@ class LossPlan:
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool
+    by_default: bool
+    means_first: dict[str, tuple[int, ...] | None] | None
     scalars: bool
 
     @property

@@ -117,16 +117,16 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         dtype = f"torch.{role.type.dtype}"
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
-    if role.optional:
-        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
     network = next((n for n in loss.networks if n.action == role.name), None)
     read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    read = "self._read_if_there" if role.optional else read
     text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
-        text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
+        rank = role.type.rank + role.type.col
+        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
     if network is None:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
@@ -138,7 +138,8 @@ def _reduced(loss: CheckedLoss, statement: Statement, owner: str) -> str:
     """A term, reduced over the samples that count for it."""
     mask = f", {owner}.mask" if loss.mask is not None else ""
     mask = f", {owner}.{statement.name}_mask" if statement.target in loss.masks else mask
-    return f"self._reduce_loss({owner}.{statement.name}, tensordict{mask})"
+    first = "" if loss.means is None else f", first=self.means_first[self.{loss.means.by}]"
+    return f"self._reduce_loss({owner}.{statement.name}, tensordict{mask}{first})"
 
 
 def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:

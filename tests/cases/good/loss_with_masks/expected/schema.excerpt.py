@@ -81,8 +81,9 @@ class MaskedLoss(LossModule):
         # losses.MaskedLoss.let
         model_now = model.live(tensordict, keys.prediction).squeeze(-1)
         terms = masked_loss(
-            model_now, self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1),
-            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0),
+            model_now,
+            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1, "target"),
+            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0, "log_ratio"),
             self._mask(tensordict), coeff=self.coeff, limit=self.limit,
         )
         outputs = {
