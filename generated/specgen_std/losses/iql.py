@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4b48cd6f1f5efa8fbb6c2f9989faa4790303e7684c61148de74a55bee60b1046
+# specgen: sha256=a3f06a6e9e41951ca3fc59ccc52cbc9063b8b0104084a104e8ce2a2d5a0424b8
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class IQLLoss(LossModule):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -198,10 +198,10 @@ class IQLLoss(LossModule):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -461,7 +461,7 @@ class DiscreteIQLLoss(IQLLoss):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
                 the network says.
@@ -484,10 +484,10 @@ class DiscreteIQLLoss(IQLLoss):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature

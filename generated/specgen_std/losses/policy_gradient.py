@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8350d4904e6b0fefebfb6714ccbb9837c0f1659a1b69e0cedc614f620a259fa3
+# specgen: sha256=78580954b1e4892a571e1b5344b5b7147ebed03515b31cc50cad0718ca2c3522
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class A2CLossTerms(NamedTuple):
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
-    loss_entropy: Tensor | None
-    """[*batch], before the reduction; None unless entropy_bonus and entropy_coeff"""
     loss_critic: Tensor | None
     """[*batch], before the reduction; None unless given(critic_coeff)"""
+    loss_entropy: Tensor | None
+    """[*batch], before the reduction; None unless entropy_bonus and entropy_coeff"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus and entropy_coeff"""
     value_clip_fraction: Tensor | None
@@ -97,8 +97,8 @@ def a2_c_loss(
     )
     # losses.A2CLoss.terms
     loss_objective = -log_p * advantage.squeeze(-1)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus and entropy_coeff else None
     loss_critic = critic_coeff * not_none(error) if critic_coeff is not None else None
+    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus and entropy_coeff else None
     # losses.A2CLoss.metrics
     with torch.no_grad():
         entropy = not_none(H).detach() if entropy_bonus and entropy_coeff else None
@@ -108,7 +108,7 @@ def a2_c_loss(
             else None
         )
     return A2CLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic, entropy=entropy,
+        loss_objective=loss_objective, loss_critic=loss_critic, loss_entropy=loss_entropy, entropy=entropy,
         value_clip_fraction=value_clip_fraction,
     )
 
@@ -118,8 +118,8 @@ class A2CLoss(LossModule):
     a bonus keeps the policy random, and the value of a state moves towards its target.
 
         `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
         `loss_critic` trains `critic_network`.
+        `loss_entropy` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -129,6 +129,7 @@ class A2CLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -140,6 +141,7 @@ class A2CLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -161,13 +163,13 @@ class A2CLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
-        "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+        "loss_entropy": ("actor_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
-        "loss_entropy",
         "loss_critic",
+        "loss_entropy",
         "entropy",
         "value_clip_fraction",
     ]
@@ -260,10 +262,10 @@ class A2CLoss(LossModule):
 
     def _is_returned(self, name: str) -> bool:
         match name:
-            case "loss_entropy":
-                return bool(self.entropy_bonus and self.entropy_coeff)
             case "loss_critic":
                 return bool(self.critic_coeff is not None)
+            case "loss_entropy":
+                return bool(self.entropy_bonus and self.entropy_coeff)
             case "entropy":
                 return bool(self.entropy_bonus and self.entropy_coeff)
             case "value_clip_fraction":
@@ -329,10 +331,10 @@ class A2CLoss(LossModule):
         outputs = {
             "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
         }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
         if terms.loss_critic is not None:
             outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
+        if terms.loss_entropy is not None:
+            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
         if terms.entropy is not None:
             outputs["entropy"] = self._mean(terms.entropy, tensordict)
         if terms.value_clip_fraction is not None:
@@ -350,6 +352,7 @@ class A2CLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -432,6 +435,7 @@ class ReinforceLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -443,6 +447,7 @@ class ReinforceLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -602,6 +607,7 @@ class ReinforceLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -617,7 +623,7 @@ if TYPE_CHECKING:
 
     class A2CLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_objective", "loss_entropy", "loss_critic", "entropy", "value_clip_fraction"],
+        Literal["loss_objective", "loss_critic", "loss_entropy", "entropy", "value_clip_fraction"],
         Float[Tensor, "*batch"],
     ]):
         """What `A2CLoss` returns."""

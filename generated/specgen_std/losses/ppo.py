@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26e6bd64a58458dfaa49feacfca4d16a3b8f31f323ad09daf310edef8a2d49fd
+# specgen: sha256=53a9ac03d8f6c4cd41fcd749c587a831da273be14dce1d5d096f6771f73764f5
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -208,10 +208,10 @@ class PPOLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -220,10 +220,10 @@ class PPOLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -413,10 +413,10 @@ class PPOLoss(LossModule):
                 and (self.critic_coeff or self.critic_coeff is None)
                 else []
             ),
+            keys.sample_log_prob,
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -519,10 +519,10 @@ class PPOLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> PPOLossOutput: ...
@@ -719,10 +719,10 @@ class ClipPPOLoss(PPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -731,10 +731,10 @@ class ClipPPOLoss(PPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -936,10 +936,10 @@ class ClipPPOLoss(PPOLoss):
                 and (self.critic_coeff or self.critic_coeff is None)
                 else []
             ),
+            keys.sample_log_prob,
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -1047,10 +1047,10 @@ class ClipPPOLoss(PPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...

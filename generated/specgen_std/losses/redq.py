@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=887aa8d891ec719c163cc6b0fc2e0c93ca6ec7cb4f899770b496a9dc1e6894c8
+# specgen: sha256=5534d7cb75dbe86c5d0d4c7ce3e94429026b7e751f49fe53eb13c60ee2f11128
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from specgen_runtime.objectives import (
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from specgen_std.losses.sac import SACLoss
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -102,7 +101,7 @@ def redq_loss(
     )
 
 
-class REDQLoss(SACLoss):
+class REDQLoss(LossModule):
     """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
     actor-critic with many action values, of which a few that are drawn anew for each batch give the
     value of the next action, and whose mean the policy moves towards.
@@ -125,7 +124,7 @@ class REDQLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(SACLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -139,7 +138,6 @@ class REDQLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
@@ -218,7 +216,7 @@ class REDQLoss(SACLoss):
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if not num_qvalue_nets >= 2:
@@ -282,9 +280,6 @@ class REDQLoss(SACLoss):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
-
-    def _is_returned(self, name: str) -> bool:
-        return True
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -362,7 +357,7 @@ class REDQLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> REDQLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a5fc70457b47259f18e9942f1493844d511ffe545a050e987c4ccbaef94d740
+# specgen: sha256=b7eea0275ee95ea66d3099117ef313dafee508f3d1511f93e6c30bbc720180a2
 """Soft actor-critic."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, settle, settled,
+    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -40,6 +40,8 @@ class SACLossTerms(NamedTuple):
     """[*batch], before the reduction"""
     loss_alpha: Tensor
     """[*batch], before the reduction"""
+    loss_value: Tensor | None
+    """[*batch], before the reduction; None unless given(value_network)"""
     alpha: Tensor
     """to be logged"""
     entropy: Tensor
@@ -49,31 +51,49 @@ class SACLossTerms(NamedTuple):
 
 
 def sac_loss(
-    next_q: Tensor, next_action_log_prob: Tensor, q: Tensor, log_p: Tensor, q_new: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, log_alpha: Tensor,
+    next_q: Tensor | None, value_network_target_next: Tensor | None, next_action_log_prob: Tensor | None,
+    q: Tensor, log_p: Tensor, q_new: Tensor, v: Tensor | None, v_q: Tensor | None,
+    v_action_log_prob: Tensor | None, value_estimate: Callable[[Tensor], Tensor], *, has_value_network: bool,
+    loss_function: Literal["l2", "l1", "smooth_l1"], target_entropy: Tensor, log_alpha: Tensor,
 ) -> SACLossTerms:
     """The terms of `SACLoss`, one value per sample.
 
     Args:
-        next_q: float32 [ensemble, *batch], from `qvalue_network`.
-        next_action_log_prob: float32 [*batch], from `actor_network`.
+        next_q: float32 [ensemble, *batch], from `qvalue_network`; needed where not has_value_network.
+        value_network_target_next: float32 [*batch], from `value_network`; needed where
+            has_value_network.
+        next_action_log_prob: float32 [*batch], from `actor_network`; needed where not
+            has_value_network.
         q: float32 [ensemble, *batch], from `qvalue_network`.
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
+        v: float32 [*batch], from `value_network`; needed where has_value_network.
+        v_q: float32 [ensemble, *batch], from `qvalue_network`; needed where has_value_network.
+        v_action_log_prob: float32 [*batch], from `actor_network`; needed where has_value_network.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        has_value_network: whether `value_network` was given.
         loss_function: how the distance to the target is measured.
         target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q - alpha * next_action_log_prob).amin(dim=0)
+    next_value = (
+        not_none(value_network_target_next)
+        if has_value_network
+        else (not_none(next_q) - alpha * not_none(next_action_log_prob)).amin(dim=0)
+    )
     goal = value_estimate(next_value).detach()
+    v_goal = (
+        (not_none(v_q).amin(dim=0) - alpha * not_none(v_action_log_prob)).detach()
+        if has_value_network
+        else None
+    )
     # losses.SACLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_value = distance_loss(not_none(v), not_none(v_goal), loss_function) if has_value_network else None
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -82,8 +102,8 @@ def sac_loss(
     with torch.no_grad():
         priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
     return SACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
-        priority=priority,
+        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, loss_value=loss_value,
+        alpha=alpha_2, entropy=entropy, priority=priority,
     )
 
 
@@ -91,11 +111,13 @@ class SACLoss(LossModule):
     """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
     5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
     action, the policy towards actions that are worth most, and the temperature until the policy has the
-    entropy that is wanted.
+    entropy that is wanted. With a `value_network` the return has the value of the next state, which is
+    learnt beside them (Haarnoja et al. 2018, the first version, eq. 5).
 
         `loss_actor` trains `actor_network`.
         `loss_qvalue` trains `qvalue_network`.
         `loss_alpha` trains `log_alpha`.
+        `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -107,6 +129,7 @@ class SACLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: action_log_prob; where the policy writes the log-probability of its draw; not read
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -121,17 +144,30 @@ class SACLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "action_log_prob"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "value": 1,
+        "state_action_value": 1,
+    }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+        "loss_value": ("value_network",),
     }
-    out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    out_keys: ClassVar[list[str]] = [
+        "loss_actor",
+        "loss_qvalue",
+        "loss_alpha",
+        "loss_value",
+        "alpha",
+        "entropy",
+    ]
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -139,6 +175,9 @@ class SACLoss(LossModule):
     qvalue_network: TensorDictModuleBase
     qvalue_network_params: TensorDictParams
     target_qvalue_network_params: TensorDictParams
+    value_network: TensorDictModuleBase | None
+    value_network_params: TensorDictParams | None
+    target_value_network_params: TensorDictParams | None
     loss_function: Literal["l2", "l1", "smooth_l1"]
     num_qvalue_nets: int
     delay_actor: bool
@@ -148,17 +187,20 @@ class SACLoss(LossModule):
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool
+    delay_value: bool
+    skip_done_states: bool
     log_alpha: Tensor
     min_log_alpha: Tensor | None
     max_log_alpha: Tensor | None
 
     def __init__(
-        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module], *,
-        action_spec: TensorSpec | None = None, loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1",
-        num_qvalue_nets: int = 2, delay_actor: bool = False, delay_qvalue: bool = True,
-        separate_losses: bool = False, alpha_init: float = 1.0, min_alpha: float | None = None,
-        max_alpha: float | None = None, fixed_alpha: bool = False,
-        target_entropy: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
+        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module],
+        value_network: nn.Module | None = None, *, action_spec: TensorSpec | None = None,
+        loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1", num_qvalue_nets: int = 2,
+        delay_actor: bool = False, delay_qvalue: bool = True, separate_losses: bool = False,
+        alpha_init: float = 1.0, min_alpha: float | None = None, max_alpha: float | None = None,
+        fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", delay_value: bool = True,
+        skip_done_states: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None,
     ) -> None:
@@ -171,6 +213,7 @@ class SACLoss(LossModule):
             actor_network: the policy, which gives a distribution over `action`.
             qvalue_network: the value of an action, `state_action_value`; one module, or one for each
                 member.
+            value_network: the value of a state, `state_value`; without one it is that of a next action.
             action_spec: the spec of `action`, or a composite that holds it.
             loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
             num_qvalue_nets: how many action values are learnt; the smallest one counts. Defaults to 2, >=
@@ -184,6 +227,9 @@ class SACLoss(LossModule):
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
             target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            delay_value: give the values of states target parameters. Defaults to True.
+            skip_done_states: without effect, since what is behind the end of an episode never counts.
+                Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -215,6 +261,8 @@ class SACLoss(LossModule):
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha
+        self.delay_value = delay_value
+        self.skip_done_states = skip_done_states
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -230,6 +278,19 @@ class SACLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        if value_network is not None:
+            self.convert_to_functional(
+                value_network,
+                "value_network",
+                create_target_params=delay_value,
+                compare_against=[*actor_network.parameters(), *self.shared_by_members(qvalue_network)]
+                if separate_losses
+                else None,
+            )
+        else:
+            self.value_network = None
+            self.value_network_params = None
+            self.target_value_network_params = None
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "_target_entropy", target_entropy, self._auto_target_entropy)
@@ -242,6 +303,7 @@ class SACLoss(LossModule):
             fixed=fixed_alpha,
         )
         self.make_value_estimator()
+        self.reset_out_keys()
 
     def _auto_target_entropy(self) -> float:
         return -action_size(self, "action", self.tensor_keys.action, self._action_spec, self.actor_network)
@@ -254,6 +316,13 @@ class SACLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "_target_entropy", self._auto_target_entropy)
+
+    def _is_returned(self, name: str) -> bool:
+        match name:
+            case "loss_value":
+                return bool(self.value_network is not None)
+            case _:
+                return True
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -272,14 +341,29 @@ class SACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_action_log_prob = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
+        next_dist = (
+            actor_network.dist("live", next_tensordict, generator=self.generator)
+            if not self.value_network is not None
+            else None
+        )
+        next_action, next_action_log_prob = (
+            not_none(next_dist).rsample_and_log_prob() if not self.value_network is not None else (None, None)
+        )
+        next_q = (
+            qvalue_network.target(
+                next_tensordict,
+                keys.state_action_value,
+                {keys.action: not_none(next_action)},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
+            if not self.value_network is not None
+            else None
+        )
+        value_network_target_next = (
+            self.functional_network("value_network").target(next_tensordict, keys.value).squeeze(-1)
+            if self.value_network is not None
+            else None
+        )
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -288,21 +372,47 @@ class SACLoss(LossModule):
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
+        v = (
+            self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
+            if self.value_network is not None
+            else None
+        )
+        v_dist = (
+            actor_network.dist("target", tensordict, generator=self.generator)
+            if self.value_network is not None
+            else None
+        )
+        v_action, v_action_log_prob = (
+            not_none(v_dist).rsample_and_log_prob() if self.value_network is not None else (None, None)
+        )
+        v_q = (
+            qvalue_network.target(
+                tensordict,
+                keys.state_action_value,
+                {keys.action: not_none(v_action)},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
+            if self.value_network is not None
+            else None
+        )
         terms = sac_loss(
-            next_q, next_action_log_prob, q, log_p, q_new, self._value_estimate(tensordict),
-            loss_function=self.loss_function, target_entropy=self.target_entropy,
+            next_q, value_network_target_next, next_action_log_prob, q, log_p, q_new, v, v_q,
+            v_action_log_prob, self._value_estimate(tensordict),
+            has_value_network=self.value_network is not None, loss_function=self.loss_function,
+            target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-                "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
-        )
+        outputs = {
+            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
+            "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
+            "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+            "alpha": torch.as_tensor(terms.alpha),
+            "entropy": self._mean(terms.entropy, tensordict),
+        }
+        if terms.loss_value is not None:
+            outputs["loss_value"] = self._reduce_loss(terms.loss_value, tensordict)
+        return TensorDict(outputs)
 
     if TYPE_CHECKING:
 
@@ -320,6 +430,7 @@ class SACLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
@@ -333,7 +444,8 @@ if TYPE_CHECKING:
 
     class SACLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"], Float[Tensor, "*batch"],
+        Literal["loss_actor", "loss_qvalue", "loss_alpha", "loss_value", "alpha", "entropy"],
+        Float[Tensor, "*batch"],
     ]):
         """What `SACLoss` returns."""
 
