@@ -37,12 +37,19 @@ def test_set_keys_is_all_or_nothing() -> None:
     assert loss.tensor_keys.reward == "reward"
 
 
-@pytest.mark.parametrize("wrong", [3, "", (), ("a", 1), ["a"], 1.5])
+@pytest.mark.parametrize("wrong", [3, "", (), ("a", 1), ["a", "b"], [], [1], 1.5])
 def test_set_keys_refuses_what_is_no_key(wrong: object) -> None:
     loss = loss_of()
     with pytest.raises(ValueError, match=r"set_keys\(reward=\.\.\.\) must be a string or a tuple of strings"):
         loss.set_keys(reward=wrong)  # type: ignore[arg-type]
     assert loss.tensor_keys.reward == "reward"
+
+
+def test_a_list_of_one_key_is_that_key() -> None:
+    """TorchRL's policies and PPO give the log-probabilities of composites as lists of keys, of one part, too."""
+    loss = loss_of()
+    loss.set_keys(reward=[("agents", "reward")])  # type: ignore[arg-type]
+    assert loss.tensor_keys.reward == loss.value_estimator.tensor_keys.reward == ("agents", "reward")
 
 
 def test_set_keys_reaches_the_estimator_before_and_after_it_is_made() -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d863894b8a3c801b49309845a47f17cda719a77e19f95badd5e8b9f2685393df
+# specgen: sha256=eef6bbedbe3c3b3db0c57810d512cf6240955ffbf4911484fce28beb89584a0a
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -33,7 +33,7 @@ from .ppo import (
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
     DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
-    SACLoss, SACLossOutput, SACQvalueTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms, SACValueTerms,
 )
 from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
 from .td3 import (
@@ -53,7 +53,7 @@ __all__ = [
     "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput",
     "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
     "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SFTLoss",
-    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
+    "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

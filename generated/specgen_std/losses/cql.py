@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e100eac96d7832d0ea32fbb522a2fe2154c9ee299ad67f305b37229329759c75
+# specgen: sha256=09a15c199ae6f5eed47b7bf2e5bbe84547a1e39bb93286f54dc760b19701f12a
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, uniform_like,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
+    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, uniform_like,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from specgen_std.losses.sac import SACLoss
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -355,7 +354,7 @@ def cql_loss(
     )
 
 
-class CQLLoss(SACLoss):
+class CQLLoss(LossModule):
     """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
     importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
     not in the data are kept below those that are. `loss_actor_bc` is the policy's loss for warming up,
@@ -382,7 +381,7 @@ class CQLLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(SACLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -396,7 +395,6 @@ class CQLLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "action": 1,
@@ -420,7 +418,6 @@ class CQLLoss(SACLoss):
         "alpha",
         "entropy",
     ]
-    parts: ClassVar[Mapping[str, LossPart]] = {}
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -500,7 +497,7 @@ class CQLLoss(SACLoss):
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         num_qvalue_nets = 2
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
@@ -712,7 +709,7 @@ class CQLLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> CQLLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b555f5f6228a8a6c6ac4e902a8cfb4fafc25335951a34b7bd8d0cc9d4af2c37
+# specgen: sha256=f7e45dcfe209149920bc7aaf7ae399848ff61c0f23f7131b13c5c282ad369cda
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class IQLLoss(LossModule):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -219,10 +219,10 @@ class IQLLoss(LossModule):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -520,7 +520,7 @@ class DiscreteIQLLoss(IQLLoss):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
                 the network says.
@@ -543,10 +543,10 @@ class DiscreteIQLLoss(IQLLoss):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6585967365153672d14cdd0291f6073ca67c7f097ea6d1ab85a2686f922476b2
+# specgen: sha256=1d52ac6d566861d6f2555e78563d831b88611e1e81ea8b3404d935683295dba2
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -181,10 +181,10 @@ class PPOLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -193,10 +193,10 @@ class PPOLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -388,10 +388,10 @@ class PPOLoss(LossModule):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -480,10 +480,10 @@ class PPOLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> PPOLossOutput: ...
@@ -662,10 +662,10 @@ class ClipPPOLoss(PPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -674,10 +674,10 @@ class ClipPPOLoss(PPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -894,10 +894,10 @@ class ClipPPOLoss(PPOLoss):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -996,10 +996,10 @@ class ClipPPOLoss(PPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=63b30f99426160603c32153a1f4eaea0ed2f6c6d7c319b96cbcc5da3732765f0
+# specgen: sha256=d04d20d3f2660e93e16c725dc6f0334cce8819e4c7f6743eb821ede72a47e0b8
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
+    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from specgen_std.losses.sac import SACLoss
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -102,7 +101,7 @@ def redq_loss(
     )
 
 
-class REDQLoss(SACLoss):
+class REDQLoss(LossModule):
     """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
     actor-critic with many action values, of which a few that are drawn anew for each batch give the
     value of the next action, and whose mean the policy moves towards.
@@ -125,7 +124,7 @@ class REDQLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(SACLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -139,7 +138,6 @@ class REDQLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
@@ -157,7 +155,6 @@ class REDQLoss(SACLoss):
         "next_state_value",
         "target_value",
     ]
-    parts: ClassVar[Mapping[str, LossPart]] = {}
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -219,7 +216,7 @@ class REDQLoss(SACLoss):
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if not num_qvalue_nets >= 2:
@@ -283,9 +280,6 @@ class REDQLoss(SACLoss):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
-
-    def _is_returned(self, name: str) -> bool:
-        return True
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -363,7 +357,7 @@ class REDQLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> REDQLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase, skip_existing
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
@@ -62,8 +63,9 @@ class FunctionalNetwork:
 
     @property
     def in_keys(self) -> list[NestedKey]:
-        """What the network reads."""
-        return list(cast("TensorDictModuleBase", self.skeleton).in_keys)
+        """What the network reads, without that whose entries it writes itself."""
+        module = cast("TensorDictModuleBase", self.skeleton)
+        return [key for key in module.in_keys if not writes_parts_of(key, module.out_keys)]
 
     @property
     def out_keys(self) -> list[NestedKey]:

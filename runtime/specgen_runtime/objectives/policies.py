@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from tensordict import TensorDictBase
+from tensordict.nn import CompositeDistribution
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
@@ -18,7 +20,8 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
-from specgen_runtime.modules.distributions.draws import sample
+from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
+from specgen_runtime.objectives.composites import as_action, composite_log_prob
 from specgen_runtime.random_state import drawing_from
 
 
@@ -26,7 +29,7 @@ class PolicyDistribution:
     """The distribution that a policy gives for each sample of a batch.
 
     Log-probabilities and entropies are summed over what a distribution has beyond the batch: a `Normal` over
-    ``[*batch, a]`` counts as one distribution over vectors.
+    ``[*batch, a]`` counts as one distribution over vectors, and a composite as one over actions of several parts.
 
     Args:
         distribution: as the policy gives it.
@@ -50,11 +53,13 @@ class PolicyDistribution:
         """The log-probability of a value.
 
         Args:
-            value: shape ``[*axes, *batch, *event]``.
+            value: shape ``[*axes, *batch, *event]``; of a composite, a tensordict of its parts.
 
         Returns:
             Shape ``[*axes, *batch]``.
         """
+        if isinstance(self.distribution, CompositeDistribution):
+            return composite_log_prob(self.distribution, value)
         return self._summed(self.distribution.log_prob(value))
 
     def rsample(self, n: int | None = None) -> Tensor:
@@ -64,28 +69,28 @@ class PolicyDistribution:
             NotImplementedError: if the distribution is not reparameterised.
         """
         with drawing_from(self._generator):
-            return self.distribution.rsample(_shape(n))
+            return _drawn(self.distribution.rsample(_shape(n)))
 
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return sample(self.distribution, _shape(n))
+            return _drawn(sample(self.distribution, _shape(n)))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
         with drawing_from(self._generator):
             draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def sample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`, with the log-probability of the draw, which has gradients to the parameters."""
         with drawing_from(self._generator):
             draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def mode(self) -> Tensor:
         """What stands for the distribution where nothing is drawn: ``[*batch, *event]``."""
-        return cast("Tensor", deterministic_sample(self.distribution))
+        return _drawn(deterministic_sample(self.distribution))
 
     def entropy(self, n: int = 1) -> Tensor:
         """The entropy, ``[*batch]``: exact where the class knows it, else the mean of ``n`` draws.
@@ -123,7 +128,9 @@ class PolicyDistribution:
         with drawing_from(self._generator):
             return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
-    def _summed(self, value: Tensor) -> Tensor:
+    def _summed(self, value: Draw) -> Tensor:
+        if isinstance(value, TensorDictBase):
+            return sum_of_parts([value], value.batch_dims)
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
 
 
@@ -210,6 +217,11 @@ def _device_of(distribution: Distribution) -> torch.device | None:
         if isinstance(found, torch.device):
             return found
     return None
+
+
+def _drawn(draw: Draw) -> Tensor:
+    """A draw as the networks read it; that of a composite is a tensordict, and plays the part of a tensor."""
+    return cast("Tensor", as_action(draw) if isinstance(draw, TensorDictBase) else draw)
 
 
 def _shape(n: int | None) -> torch.Size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import cast, overload
 
 import torch
 from tensordict import TensorDictBase
@@ -99,14 +99,18 @@ class ReadingModule(FunctionalModule):
         return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
 
     def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
-        value = self._read(tensordict, key, role)
-        if value.requires_grad:
+        """What plays ``role``, whose log-probability is wanted: it has no gradients. An action of parts is a tensordict."""
+        value = tensordict.get(key, None)
+        if not isinstance(value, TensorDictBase):
+            value = self._read(tensordict, key, role)
+        if any(
+            one.requires_grad for one in ([value] if isinstance(value, Tensor) else value.values(True, True))
+        ):
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
                 "gradients into the policy that collected it. Detach it."
             )
-        return value
+        return cast("Tensor", value)
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
