@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f7e3eead7b18268fb7fe2fb325a2ef6774af10f72fc5b3da5c7df6f4fb71a7c5
+# specgen: sha256=705fe5b35a4ebae4db6dce8297b2b588f87fa70b225a2a54c6f817ab9baeafde
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
@@ -17,7 +17,10 @@ from .iql import (
 from .policy_gradient import (
     A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
 )
-from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .ppo import (
+    ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOLossTerms,
+    PPOLoss, PPOLossOutput, PPOLossTerms,
+)
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
     DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
@@ -30,8 +33,9 @@ __all__ = [
     "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
     "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss",
     "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms",
-    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms",
-    "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOLossTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
+    "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
+    "TD3LossTerms",
 ]

@@ -15,7 +15,7 @@ from specgen.expr.symbols import Key
 from specgen.plan.docs import hanging
 from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
-from specgen.plan.losses.coefficients import read_annotation
+from specgen.plan.losses.coefficients import read_annotation, updated
 from specgen.plan.losses.loss_class import loss_class
 from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.needs import needs_of_forward
@@ -76,10 +76,14 @@ def _terms_record(loss: CheckedLoss) -> RecordPlan:
     for statement in loss.metrics:
         type = loss.types[statement.target]
         what = _tensor(replace(type, col=False)) if statement.target in loss.each else "to be logged"
-        kind = Code(_PYTHON[type.dtype]) if type.python else named("Tensor")
+        kind = _number(type)
         fields.append(
             Field(statement.name, _there(loss, statement, kind), doc=what + _unless(loss, statement))
         )
+    fields += [
+        Field(one.name, _number(loss.types[one.target]), doc=f"[], what `{updated(one)}` becomes")
+        for one in loss.update
+    ]
     docs = {role.name: role.doc for role in loss.roles}
     for statement in loss.writes:
         fields.append(
@@ -88,6 +92,11 @@ def _terms_record(loss: CheckedLoss) -> RecordPlan:
     return RecordPlan(
         f"{loss.name}Terms", ("What the loss is made of, one value per sample.",), tuple(fields)
     )
+
+
+def _number(type: Type) -> Code:
+    """The type of an output that is one number for the batch, or a tensor."""
+    return Code(_PYTHON[type.dtype]) if type.python else named("Tensor")
 
 
 def _there(loss: CheckedLoss, statement: Statement, kind: Code) -> Code:

@@ -24,8 +24,9 @@ from specgen.plan.losses.coefficients import (
     param_doc,
     param_plan,
     param_refusals,
+    updated,
 )
-from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
+from specgen.plan.losses.conditions import condition_code, has, role_symbol, stored_symbol, where_needed
 from specgen.plan.losses.forward import ForwardPrinter, reader, records, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
@@ -84,7 +85,10 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        in_keys=(
+            *_stored_keys(loss, parts),
+            *(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        ),
         further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
@@ -98,6 +102,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         writes=tuple((statement.target, statement.name) for statement in loss.writes),
+        adapts=tuple((loss.coefficients[updated(one)].state, one.name) for one in loss.update),
         returns=(
             *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
             *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
@@ -270,7 +275,7 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
         args.append("self._value_estimate(tensordict)")
     args += [f"{one.name}=self.{one.name}" for one in parts.modules]
     args += [f"has_{network.name}={has(network)}" for network in parts.networks]
-    args += [param_argument(one) for one in parts.params]
+    args += [param_argument(loss, one) for one in parts.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
     for one in parts.learnables:
         value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
@@ -281,6 +286,18 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
 def _may_lack(role: LossRole) -> bool:
     """Whether the data may lack what a role reads."""
     return role.optional or role.missing is not None
+
+
+def _stored_keys(loss: CheckedLoss, parts: LossParts) -> Iterator[Code]:
+    """The entries of `in_keys` for the distributions that policies wrote into the data."""
+    for network in (one for one in loss.networks if one.policy):
+        needed = parts.needed(stored_symbol(loss, network.name))
+        keys = f"self.functional_network({literal(network.name)}).stored_keys"
+        if needed == ALWAYS:
+            yield Code(f"*{keys}")
+        elif needed != NEVER:
+            chosen = condition_code(loss, needed)
+            yield using(f"*({keys} if {chosen} else [])", *chosen.uses)
 
 
 def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:

@@ -76,6 +76,7 @@ class CoefficientPlan:
         none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
         parts: the names of the numbers that it is or may be a pair of.
         true_is: the parameter whose number True stands for; empty where True is no value.
+        adapted: whether the loss changes it by itself.
     """
 
     name: str
@@ -87,6 +88,7 @@ class CoefficientPlan:
     none_where: str = ""
     parts: tuple[str, ...] = ()
     true_is: str = ""
+    adapted: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class LossPlan:
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
+        adapts: the buffers that become other numbers, with the fields of the terms that hold those.
         returns: terms and metrics.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
@@ -180,6 +183,7 @@ class LossPlan:
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
+    adapts: tuple[tuple[str, str], ...]
     returns: tuple[ReturnPlan, ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
