@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*arget.*updater.*", "ignore:.*No target network updater.*", "ignore:.*log-probability.*"
 )
 
-STILL = {"increment": 1.0, "decrement": 1.0}
+STILL: dict[str, Any] = {"increment": 1.0, "decrement": 1.0}
 """The weight of the penalty stays: TorchRL's gradient has the weight that is adapted, so that nothing can be compared."""
 
 
@@ -146,7 +146,7 @@ def test_what_adapts_is_in_the_state_and_restored() -> None:
 
 
 def test_samples_that_do_not_count_do_not_adapt_it() -> None:
-    loss = KLPENPPOLoss(categorical(), state_value(), increment=4.0)
+    loss: Any = KLPENPPOLoss(categorical(), state_value(), increment=4.0)
     data = steps(24, dtype=torch.float32)
     live = categorical().get_dist(data.clone()).logits.detach()
     data["mask"] = torch.arange(24) < 20
