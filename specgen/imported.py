@@ -100,6 +100,7 @@ _RUNTIME_TYPED = (
 )
 _RUNTIME_LOSSES = (
     "LossModule",
+    "LossPart",
     "Normalizer",
     "Reduction",
     "ScalarOutputMode",

@@ -120,6 +120,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "make_value_estimator",
         "out_keys",
         "out_keys_source",
+        "parts",
         "reduction",
         "parameters_of",
         "register_coeff_buffer",

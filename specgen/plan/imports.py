@@ -182,6 +182,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
+    if len(plan.parts) > 1 or plan.parent:
+        yield "LossPart"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:

@@ -2,40 +2,49 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=705fe5b35a4ebae4db6dce8297b2b588f87fa70b225a2a54c6f817ab9baeafde
+# specgen: sha256=5fe6caa362c683b016c061556ce74241cda070a79459bdac98fdfb732eb08072
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
-from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
+from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .iql import (
-    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+    DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
+    IQLLoss, IQLLossOutput, IQLQvalueTerms,
 )
 from .policy_gradient import (
-    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+    A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
+    ReinforceLossOutput, ReinforceValueTerms,
 )
 from .ppo import (
-    ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOLossTerms,
-    PPOLoss, PPOLossOutput, PPOLossTerms,
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, KLPENPPOCriticTerms,
+    KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOObjectiveTerms, PPOCriticTerms, PPOLoss, PPOLossOutput,
+    PPOObjectiveTerms,
 )
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
-    DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
+    DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms,
 )
-from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
+from .td3 import (
+    TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
+    TD3QvalueTerms,
+)
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss",
-    "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms",
-    "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOLossTerms", "OnlineDTLoss", "OnlineDTLossOutput",
-    "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput",
-    "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput",
-    "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
-    "TD3LossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "ClipPPOCriticTerms", "ClipPPOLoss",
+    "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
+    "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
+    "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
+    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
+    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss",
+    "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
+    "KLPENPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms",
+    "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
+    "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms",
+    "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

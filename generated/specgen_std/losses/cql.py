@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a494eb9d5ffd7f1e8ea9d03520d33790273e5d51857669fa9cb8d079617179de
+# specgen: sha256=a4111492127231adb9ca6b2cff91938557898fcf3adfdb2cd69d3b266cdc7c90
 """Conservative Q-learning."""
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
+from specgen_runtime.objectives.loss_part import LossPart
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
@@ -44,6 +45,7 @@ __all__ = [
     "HardUpdate",
     "LossFunction",
     "LossModule",
+    "LossPart",
     "MultiAgentGAE",
     "Normalizer",
     "PolicyDistribution",

@@ -28,7 +28,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
-from specgen.program.conditions import ALWAYS, Condition
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -60,6 +60,8 @@ class ForwardPrinter:
         for made in self._loss.forward:
             if made.replaced or isinstance(made.value, DrawnLogProb):
                 continue
+            if self._needed(made.symbol) == NEVER:
+                continue  # another part needs it
             value, name, otherwise = self.value(made.value), made.name, "None"
             if isinstance(made.value, Draw) and name in self._scored:
                 value = self._draw(made.value, "_and_log_prob")
