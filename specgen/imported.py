@@ -107,6 +107,7 @@ _RUNTIME_LOSSES = (
     "ValueEstimators",
     "ValueNorm",
     "action_size",
+    "adapt",
     "add_bounds",
     "add_coefficient",
     "add_coefficient_parts",

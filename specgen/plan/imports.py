@@ -198,6 +198,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield from ("settle", "settled") if one.settled else ()
         yield "add_coefficient_parts" if one.parts else "add_coefficient"
         yield from ("switched",) if one.true_is else ()
+        yield from ("adapt",) if one.adapted else ()
         if one.doc and not one.settled:
             yield "own_buffer"
     if plan.estimators:

@@ -32,7 +32,9 @@ InputKind = Literal[
     "function",  # a callable, such as a value estimator
 ]
 
-OutputRole = Literal["cell", "reward", "raw_reward", "observation", "term", "metric", "write", "value"]
+OutputRole = Literal[
+    "cell", "reward", "raw_reward", "observation", "term", "metric", "write", "update", "value"
+]
 
 Effect = Literal["pure", "draws", "steps", "reads_data", "reads_buffer", "writes_buffer"]
 """What a call does besides returning values; calls with effects stay in their order, and none is dropped or merged."""

@@ -270,6 +270,7 @@ class Loss(DeclaredClass):
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
+        update: what buffers become after the terms, `next.name` by name, where the loss is trained.
     """
 
     extends: str | None = None
@@ -291,3 +292,4 @@ class Loss(DeclaredClass):
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
+    update: dict[str, Expression] = Field(default_factory=dict)

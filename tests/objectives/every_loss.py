@@ -40,6 +40,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "DiscreteCQLLoss": {"action_space": "one-hot"},
     "DiscreteIQLLoss": {"action_space": "one-hot"},
     "DiscreteSACLoss": {"action_space": "one-hot", "num_actions": N_ACT},
+    "KLPENPPOLoss": {"increment": 1.0, "decrement": 1.0},  # two calls are equal
     "OnlineDTLoss": {"target_entropy": -float(N_ACT)},
     "CQLLoss": {"target_entropy": -float(N_ACT)},
     "REDQLoss": {"target_entropy": -float(N_ACT)},

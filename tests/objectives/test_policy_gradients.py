@@ -185,7 +185,7 @@ def test_statistics_of_every_sample() -> None:
 
 
 def test_what_it_clips_by_is_scheduled_in_place() -> None:
-    loss = ClipPPOLoss(categorical(), state_value(), clip_epsilon=(0.1, 0.3))
+    loss: Any = ClipPPOLoss(categorical(), state_value(), clip_epsilon=(0.1, 0.3))
     assert {"clip_epsilon_low", "clip_epsilon_high"} <= loss.state_dict().keys()
     data = steps(24, dtype=torch.float32)
     loss.clip_epsilon_low = loss.clip_epsilon_high = 0.2
@@ -194,7 +194,7 @@ def test_what_it_clips_by_is_scheduled_in_place() -> None:
     )
     with pytest.raises(AttributeError, match="assign clip_epsilon_low or clip_epsilon_high"):
         loss.clip_epsilon = 0.1
-    one = ClipPPOLoss(categorical(), state_value(), clip_value=True)
+    one: Any = ClipPPOLoss(categorical(), state_value(), clip_value=True)
     assert one.clip_value == one.clip_epsilon
     one.clip_epsilon = 0.1
     assert one.clip_epsilon.item() == pytest.approx(0.1)
@@ -218,7 +218,8 @@ def test_coefficients_that_are_none(given: dict[str, Any], message: str) -> None
 
 
 def test_what_none_stands_for() -> None:
-    with_critic, without = PPOLoss(categorical(), state_value()), PPOLoss(categorical())
+    with_critic: Any = PPOLoss(categorical(), state_value())
+    without = PPOLoss(categorical())
     assert with_critic.critic_coeff.item() == 1.0
     assert with_critic.entropy_coeff.item() == pytest.approx(0.01)
     assert without.critic_coeff is None

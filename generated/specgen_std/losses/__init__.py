@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eef6bbedbe3c3b3db0c57810d512cf6240955ffbf4911484fce28beb89584a0a
+# specgen: sha256=24d152f2825deaa18dd0ac8d0abaed838ea88392f13914fbb075e5e7b92ee108
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -27,8 +27,9 @@ from .policy_gradient import (
     ReinforceLossOutput, ReinforceValueTerms,
 )
 from .ppo import (
-    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, PPOCriticTerms, PPOLoss,
-    PPOLossOutput, PPOObjectiveTerms,
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, KLPENPPOCriticTerms,
+    KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOObjectiveTerms, PPOCriticTerms, PPOLoss, PPOLossOutput,
+    PPOObjectiveTerms,
 )
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
@@ -50,10 +51,11 @@ __all__ = [
     "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss",
     "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss",
     "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms",
-    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput",
-    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
-    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
-    "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
-    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss",
+    "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms",
+    "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

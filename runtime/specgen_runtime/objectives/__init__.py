@@ -1,6 +1,7 @@
 """Losses: their parent class, value estimators, target updates."""
 
 from specgen_runtime.objectives.coefficients import (
+    adapt,
     add_coefficient,
     add_coefficient_parts,
     as_pair,
@@ -62,6 +63,7 @@ __all__ = [
     "ValueNorm",
     "VmapRandomness",
     "action_size",
+    "adapt",
     "add_bounds",
     "add_coefficient",
     "add_coefficient_parts",

@@ -11,13 +11,38 @@ from specgen_runtime.objectives.domains import UnknownDomainError
 from specgen_runtime.objectives.parameters import coefficient, device_of
 
 
-def add_coefficient(loss: nn.Module, name: str, value: float | Tensor | None) -> None:
+def add_coefficient(
+    loss: nn.Module, name: str, value: float | Tensor | None, *, adapted: bool = False
+) -> None:
     """Register a coefficient as a buffer of the default dtype, where the parameters of the loss are; None stays None.
+
+    Args:
+        loss: the loss, with its networks.
+        name: the name of the buffer.
+        value: its value.
+        adapted: whether the loss changes it by itself, so that its `reset` restores this value.
 
     Raises:
         ValueError: if it is not one number.
     """
     loss.register_buffer(name, None if value is None else _number(loss, name, value))
+    if adapted and value is not None:
+        loss.__dict__["_first_values"] = {**loss.__dict__.get("_first_values", {}), name: float(value)}
+
+
+def adapt(loss: nn.Module, name: str, value: Tensor | float) -> None:
+    """Write what a coefficient becomes into its buffer."""
+    buffer = loss._buffers[name]
+    if buffer is not None:
+        buffer.copy_(torch.as_tensor(value))
+
+
+def restore_adapted(loss: nn.Module) -> None:
+    """Write into coefficients that were adapted what they were when the loss was made."""
+    for name, value in loss.__dict__.get("_first_values", {}).items():
+        buffer = loss._buffers[name]
+        assert buffer is not None
+        buffer.fill_(value)
 
 
 def as_pair(value: float | tuple[float, float], name: str) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.coefficients import restore_adapted
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
 from specgen_runtime.objectives.keys import checked_updates, next_key
 from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
@@ -300,7 +301,8 @@ class LossModule(ReadingModule):
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def reset(self) -> None:
-        """Forget what was accumulated over calls; most losses accumulate nothing."""
+        """Forget what was accumulated over calls: coefficients that were adapted are what they were at first."""
+        restore_adapted(self)
 
     @property
     def reduction(self) -> Reduction:

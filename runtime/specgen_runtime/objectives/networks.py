@@ -15,7 +15,12 @@ from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
-from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution
+from specgen_runtime.objectives.policies import (
+    CertainPolicy,
+    PolicyDistribution,
+    distribution_module,
+    stored_distribution,
+)
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -71,6 +76,11 @@ class FunctionalNetwork:
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
         return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+
+    @property
+    def stored_keys(self) -> list[NestedKey]:
+        """Where a policy writes the parameters of its distribution."""
+        return list(distribution_module(self.skeleton, self.name).in_keys)
 
     @property
     def frozen_module(self) -> TensorDictModuleBase | None:
@@ -166,7 +176,7 @@ class FunctionalNetwork:
 
     def dist(
         self,
-        copy: Literal["live", "frozen", "target"],
+        copy: Literal["live", "frozen", "target", "stored"],
         record: TensorDictBase,
         replaced: Replaced | None = None,
         *,
@@ -178,7 +188,8 @@ class FunctionalNetwork:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
         Args:
-            copy: which parameters: see the methods of these names.
+            copy: which parameters: see the methods of these names; ``"stored"`` is the distribution that the policy wrote
+                into the record, which is not run.
             record: holds the network's ``in_keys`` at its root; it is not written to.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
@@ -189,6 +200,8 @@ class FunctionalNetwork:
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
+        if copy == "stored":
+            return stored_distribution(self.skeleton, record, self.name, generator)
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from tensordict import TensorDictBase
-from tensordict.nn import CompositeDistribution
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import CompositeDistribution, ProbabilisticTensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
@@ -22,6 +22,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
 from specgen_runtime.objectives.composites import as_action, composite_log_prob
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.random_state import drawing_from
 
 
@@ -208,6 +209,47 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
             f"{fixed.__name__} has none"
         )
     return module
+
+
+def distribution_module(policy: nn.Module, name: str) -> ProbabilisticTensorDictModule:
+    """The module of a policy that makes its distribution.
+
+    Args:
+        policy: the policy.
+        name: what it is called in the loss, for messages.
+
+    Raises:
+        TypeError: if the policy makes it itself.
+    """
+    found = [part for part in policy.modules() if isinstance(part, ProbabilisticTensorDictModule)]
+    if not found:
+        raise TypeError(
+            f"{name}: the distribution that the policy stored is made by a ProbabilisticTensorDictModule of it; "
+            f"{type(policy).__name__} has none"
+        )
+    return found[-1]
+
+
+def stored_distribution(
+    policy: nn.Module, record: TensorDictBase, name: str, generator: torch.Generator | None
+) -> PolicyDistribution:
+    """The distribution that a policy wrote into a record, without gradients; it is not run.
+
+    Args:
+        policy: the policy.
+        record: holds the parameters of the distribution.
+        name: what the policy is called in the loss, for messages.
+        generator: what draws take their random numbers from.
+
+    Raises:
+        KeyError: if the record lacks one of them.
+    """
+    last = distribution_module(policy, name)
+    stored = {
+        key: required(record, key, owner=name, role="a parameter of the distribution") for key in last.in_keys
+    }
+    made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
+    return PolicyDistribution(made, record.batch_dims, generator)
 
 
 def _device_of(distribution: Distribution) -> torch.device | None:

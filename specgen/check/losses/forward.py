@@ -12,7 +12,7 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
-Variant = Literal["live", "frozen", "target"]
+Variant = Literal["live", "frozen", "target", "stored"]
 Record = Literal["now", "next"]
 DrawKind = Literal["rsample", "sample"]
 
@@ -43,7 +43,8 @@ class NetworkCall:
     """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
 
     Attributes:
-        network, variant, record: which network it is, with which parameters, and what it reads.
+        network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
+            wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
     """
 

@@ -23,6 +23,7 @@ from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.unused import report_unread_values, report_unused_targets
+from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Checked, Statement, identifier
@@ -124,7 +125,8 @@ class _Checker:
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let = self._section("let")
         mask = self._masking("mask") if self.loss.mask is not None else None
-        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        sections = ("terms", "metrics", "writes", "update")
+        terms, metrics, writes, update = map(self._section, sections)
         masks = {
             name: made
             for name in self.outputs.masked
@@ -155,7 +157,7 @@ class _Checker:
                 let,
                 terms,
                 metrics,
-                writes,
+                (*writes, *update),
                 frozenset(self.calls.called),
                 self._asked([mask, *masks.values()]),
             )
@@ -174,6 +176,7 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
+            update=update,
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
@@ -269,6 +272,8 @@ class _Checker:
                 return True
             self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
+        if section == "update":
+            return updates_buffer(name, self.declared.coefficients, key, self.sink)
         if section != "let" and name.startswith("loss") != (section == "terms"):
             wrong, better = "the term `{}` would not be minimised", f"call it `loss_{name}`"
             if section == "metrics":

@@ -260,7 +260,7 @@ class CheckedLoss:
 
     Attributes:
         forward: what the networks and distributions give, in order.
-        let, terms, metrics, writes: the statements of the pure function, over those values.
+        let, terms, metrics, writes, update: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
@@ -292,6 +292,7 @@ class CheckedLoss:
     terms: tuple[Statement, ...] = ()
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
+    update: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()

@@ -42,7 +42,7 @@ from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
-_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
+_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target", "stored": "stored"}
 _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 
@@ -355,7 +355,7 @@ class NetworkCalls:
             self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
             return None
         if variant not in _VARIANTS:
-            near = did_you_mean(variant, ("target", "frozen"))
+            near = did_you_mean(variant, tuple(_VARIANTS)[1:])
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
             self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
@@ -372,6 +372,11 @@ class NetworkCalls:
                 at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
                 self._error(rules.NETWORK_CALL, at, message, known)
                 return None
+        if variant == "stored" and (not network.policy or expr.keywords):
+            what = ", which reads nothing else" if network.policy else f"; `{name}` is no policy"
+            message = f"`.stored` is the distribution that a policy wrote into the data{what}"
+            self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
+            return None
         if variant == "target":
             if network.target is False:
                 message = f"`{name}` has no target parameters"

@@ -9,6 +9,7 @@ from specgen.check.losses.builtins import which_member
 from specgen.check.losses.conditions import Presence, read_condition
 from specgen.check.losses.masks import is_mask
 from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
+from specgen.check.losses.updates import is_number
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -76,6 +77,8 @@ class Outputs:
         """Whether a value is what an entry of its section is: reported where it is not."""
         if section == "let" or (section == "metrics" and name not in self.each):
             return True
+        if section == "update":
+            return is_number(name, typed, source, self.sink)
         per_sample = typed.type.level == "batch"
         if section == "mask":
             return is_mask(typed, source, self.sink)
@@ -128,7 +131,7 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
     for name, mask in loss.masks.items():
         under = condition_of(loss.when[name]) if name in loss.when else ALWAYS
         presence.output(name, mask.typed, mask.source, under)
-    for section in (loss.terms, loss.metrics, loss.writes):
+    for section in (loss.terms, loss.metrics, loss.writes, loss.update):
         presence.statements(section, loss.when)
 
 

@@ -62,7 +62,7 @@ def output_groups(loss: CheckedLoss, program: Program) -> tuple[tuple[str, tuple
 
 def _joins_first(outputs: Iterable[Output], needed: frozenset[Hashable]) -> bool:
     """Whether outputs are computed with the first term: nothing else would ask for them, or they cost nothing."""
-    return not needed or all(output.role == "write" for output in outputs)
+    return not needed or all(output.role in ("write", "update") for output in outputs)
 
 
 def _masks_of(outputs: Sequence[Output], masks: Mapping[str, Output]) -> list[Output]:

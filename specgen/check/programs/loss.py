@@ -158,6 +158,7 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
     outputs += [Output(name, symbol, "value") for name, (_, symbol) in masks.items()]
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
+    outputs += _without_gradients(body, loss.update, "update")
     inside = _Inside(estimator, read(mask), asked)
     statements = tuple(map(inside.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")

@@ -298,3 +298,43 @@ params:
 """,
     without="A pair reaches a formula of one number: a TypeError at the first batch, or values that broadcast.",
 )
+
+UPDATE = Rule(
+    "SG481",
+    "update of what is no buffer",
+    """\
+`update` says what numbers that the loss keeps become after a batch, by `next.` and their names: parameters with
+`buffer: true`. What they become is one number for the whole batch.
+
+```yaml
+params: {beta: {default: 1.0, buffer: true}}
+update: {next.beta: where(divergence > 0.1, 2 * beta, beta)}
+```
+
+```yaml
+params: {beta: {default: 1.0, buffer: true}}
+update: {next.beta: "where(batch_mean(divergence) > 0.1, 2 * beta, beta)"}
+```
+""",
+    without="A coefficient that becomes a tensor of a batch, and broadcasts in the next; or one that never changes.",
+)
+
+STORED = Rule(
+    "SG482",
+    "stored distribution of no policy",
+    """\
+`actor_network.stored(now)` is the distribution that a policy had when it chose the actions of the data, from the parameters
+that it wrote there. It is of networks with `policy`, and reads nothing but those.
+
+```yaml
+let:
+  before: critic_network.stored(now)
+```
+
+```yaml
+let:
+  before: actor_network.stored(now)
+```
+""",
+    without="AttributeError at the first batch.",
+)

@@ -9,7 +9,8 @@ from specgen.check.losses.coefficients import AUTO
 from specgen.check.losses.conditions import condition_text
 from specgen.check.losses.forward import Choice, parts_of
 from specgen.check.losses.model import CheckedLoss, Coefficient, ParamRead
-from specgen.check.model import Parameter
+from specgen.check.losses.updates import NEXT
+from specgen.check.model import Parameter, Statement
 from specgen.code import Code, using
 from specgen.expr import Symbol, Typed
 from specgen.literals import literal
@@ -43,21 +44,32 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
 def asked(loss: CheckedLoss) -> tuple[tuple[str, str], ...]:
     """The parameters of which conditions ask whether they were not 0, with the attributes that say so."""
     conditions = [*loss.when.values(), *(role.when for role in loss.roles if role.when is not None)]
-    conditions += [statement.typed for statement in (*loss.let, *loss.terms, *loss.metrics, *loss.writes)]
+    conditions += [
+        statement.typed for statement in (*loss.let, *loss.terms, *loss.metrics, *loss.writes, *loss.update)
+    ]
     choices = (part for made in loss.forward for part in parts_of(made.value))
     conditions += [part.typed for part in choices if isinstance(part, Choice) and part.typed is not None]
     read = frozenset[Symbol]().union(*(typed.symbols_read for typed in conditions))
     return tuple((one.name, one.nonzero.name) for one in loss.coefficients.values() if one.nonzero in read)
 
 
-def param_argument(one: ParamRead, *, given: bool = False) -> Code:
+def param_argument(loss: CheckedLoss, one: ParamRead, *, given: bool = False) -> Code:
     """What a parameter is for the pure function, as an argument by keyword; one that may be None may be known to be given."""
     if one.part:
         read = f"coefficient_part(self, {literal(one.param.name)}, {literal(one.part)})"
         return using(f"{one.name}={read}", "coefficient_part")
+    if one.tensor and one.param.name in map(updated, loss.update):
+        # what it becomes is written into the buffer, which the backward pass still reads
+        kept = f"not_none(self.{one.name})" if one.absent else f"self.{one.name}"
+        return using(f"{one.name}={kept}.clone()", *(["not_none"] if one.absent else []))
     if given:
         return using(f"{one.name}=not_none(self.{one.name})", "not_none")
     return Code(f"{one.name}=self.{one.name}")
+
+
+def updated(statement: Statement) -> str:
+    """The parameter that an entry of `update` changes."""
+    return statement.target.removeprefix(NEXT)
 
 
 def param_refusals(loss: CheckedLoss, param: Parameter) -> Iterator[RefusalPlan]:
@@ -133,7 +145,17 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.name in loss.properties else ()
     parts = tuple(part.name for part in one.parts)
     given = using(f"as_pair({one.name}, {literal(one.name)})", "as_pair") if one.apart else one.name
-    made = CoefficientPlan(one.name, one.state, "", False, doc, given, parts=parts, true_is=one.true_is or "")
+    made = CoefficientPlan(
+        one.name,
+        one.state,
+        "",
+        False,
+        doc,
+        given,
+        parts=parts,
+        true_is=one.true_is or "",
+        adapted=one.name in map(updated, loss.update),
+    )
     if one.auto is None:
         return made
     owner = "self." if one.of_domain else ""

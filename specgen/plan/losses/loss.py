@@ -15,7 +15,7 @@ from specgen.expr.symbols import Key
 from specgen.plan.docs import hanging, wrapped
 from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
-from specgen.plan.losses.coefficients import read_annotation
+from specgen.plan.losses.coefficients import read_annotation, updated
 from specgen.plan.losses.loss_class import loss_class
 from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.parts import PartArguments, part_arguments
@@ -55,14 +55,22 @@ def _terms_record(loss: CheckedLoss, part: PartArguments) -> RecordPlan:
     for statement in part.of(loss.metrics):
         type, one = loss.types[statement.target], _there(loss, part, statement)
         what = _tensor(replace(type, col=False)) if statement.target in loss.each else "to be logged"
-        made = Code(_PYTHON[type.dtype]) if type.python else named("Tensor")
-        fields.append(Field(one.name, one.kind(made), doc=what + one.unless))
+        fields.append(Field(one.name, one.kind(_number(type)), doc=what + one.unless))
+    fields += [
+        Field(one.name, _number(loss.types[one.target]), doc=f"[], what `{updated(one)}` becomes")
+        for one in part.of(loss.update)
+    ]
     docs = {role.name: role.doc for role in loss.roles}
     for statement in part.of(loss.writes):
         doc = _joined("[*batch, 1]", docs[statement.target])
         fields.append(Field(statement.name, named("Tensor"), doc=doc))
     what = "What the loss is made of" if part.alone else f"{part.listed} of `{loss.name}`"
     return RecordPlan(part.record, tuple(wrapped(f"{what}, one value per sample.")), tuple(fields))
+
+
+def _number(type: Type) -> Code:
+    """The type of an output that is one number for the batch, or a tensor."""
+    return Code(_PYTHON[type.dtype]) if type.python else named("Tensor")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -23,7 +23,7 @@ from specgen.plan.losses.coefficients import (
     param_plan,
     param_refusals,
 )
-from specgen.plan.losses.conditions import condition_code
+from specgen.plan.losses.conditions import condition_code, stored_symbol
 from specgen.plan.losses.forward import reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
@@ -88,7 +88,10 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         ),
         params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=_key_lists(loss, parts, [role for role in read if not _may_lack(role)]),
+        in_keys=(
+            *_stored_keys(loss, parts),
+            *_key_lists(loss, parts, [role for role in read if not _may_lack(role)]),
+        ),
         further_keys=_key_lists(loss, parts, [role for role in read if _may_lack(role)]),
         estimated=_key_lists(loss, parts, estimated),
         parts=tuple(part_plan(loss, part) for part in parts),
@@ -262,6 +265,18 @@ def _may_lack(role: LossRole) -> bool:
     return role.optional or role.missing is not None
 
 
+def _stored_keys(loss: CheckedLoss, parts: Sequence[PartArguments]) -> KeyLists:
+    """The keys of the distributions that policies wrote into the data, where something needs them."""
+    found = []
+    for network in (one for one in loss.networks if one.policy):
+        stored = stored_symbol(loss, network.name)
+        wanted = [(part, part.needed(stored)) for part in parts]
+        if any(needed != NEVER for _, needed in wanted):
+            keys = Code(f"*self.functional_network({literal(network.name)}).stored_keys")
+            found.append((_where(loss, parts, wanted), (keys,)))
+    return tuple(found)
+
+
 def _key_lists(loss: CheckedLoss, parts: Sequence[PartArguments], roles: Sequence[LossRole]) -> KeyLists:
     """The keys of roles, where something needs them."""
     found = [(_needed(loss, parts, role), role) for role in roles]
@@ -280,9 +295,17 @@ def _in_key(role: LossRole) -> Code:
 def _needed(loss: CheckedLoss, parts: Sequence[PartArguments], role: LossRole) -> Text:
     """The condition under which something reads the key of a role; empty if there is none."""
     wanted = [(part, part.reads(loss, role)) for part in parts]
-    wanted = [(part, needed) for part, needed in wanted if needed != NEVER]
-    if not wanted or role.mask is not None:  # what no part needs another estimator may read
+    # what no part needs another estimator may read
+    if role.mask is not None or all(needed == NEVER for _, needed in wanted):
         return ""
+    return _where(loss, parts, wanted)
+
+
+def _where(
+    loss: CheckedLoss, parts: Sequence[PartArguments], wanted: Iterable[tuple[PartArguments, Condition]]
+) -> Text:
+    """The condition under which some part needs something; empty if all do, always."""
+    wanted = [(part, needed) for part, needed in wanted if needed != NEVER]
     if len(wanted) == len(parts) and all(needed == ALWAYS for _, needed in wanted):
         return ""
     conditions = [_wanted(loss, part, needed) for part, needed in wanted]

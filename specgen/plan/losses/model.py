@@ -96,6 +96,7 @@ class PartPlan:
         values: what the networks give: assignments.
         call: the call of the pure function.
         writes: the fields of the keys that it writes, with those of the terms.
+        adapts: the buffers that become other numbers, with the fields of the terms that hold those.
         returns: its terms and metrics.
     """
 
@@ -113,6 +114,7 @@ class PartPlan:
     values: tuple[Line, ...]
     call: CallPlan
     writes: tuple[tuple[str, str], ...]
+    adapts: tuple[tuple[str, str], ...]
     returns: tuple[ReturnPlan, ...]
 
 
@@ -130,6 +132,7 @@ class CoefficientPlan:
         none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
         parts: the names of the numbers that it is or may be a pair of.
         true_is: the parameter whose number True stands for; empty where True is no value.
+        adapted: whether the loss changes it by itself.
     """
 
     name: str
@@ -142,6 +145,7 @@ class CoefficientPlan:
     none_where: str = ""
     parts: tuple[str, ...] = ()
     true_is: str = ""
+    adapted: bool = False
 
 
 @dataclass(frozen=True)

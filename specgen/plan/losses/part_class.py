@@ -10,7 +10,7 @@ from specgen.check.model import Statement
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.docs import summary
-from specgen.plan.losses.coefficients import param_argument
+from specgen.plan.losses.coefficients import param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
 from specgen.plan.losses.forward import ForwardPrinter, reader, records
 from specgen.plan.losses.learnables import learnable_value
@@ -45,6 +45,7 @@ def part_plan(loss: CheckedLoss, part: PartArguments) -> PartPlan:
         values=tuple(printer.lines()),
         call=_call(loss, part, printer),
         writes=tuple((statement.target, statement.name) for statement in part.of(loss.writes)),
+        adapts=tuple((loss.coefficients[updated(one)].state, one.name) for one in part.of(loss.update)),
         returns=(
             *(_returned(loss, part, s, _reduced(loss, s, owner)) for s in part.of(loss.terms)),
             *(_returned(loss, part, s, _metric(loss, s, owner)) for s in part.of(loss.metrics)),
@@ -97,7 +98,7 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
         args.append(using(f"{module.name}={value}", *value.uses))
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
     args += [f"random_{one.name}=self.random_{one.name}" for one in part.plain]
-    args += [param_argument(one, given=one.symbol in part.there) for one in part.params]
+    args += [param_argument(loss, one, given=one.symbol in part.there) for one in part.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]
     for one in part.learnables:
         value = where_needed(loss, part.needed(one.symbol), learnable_value(one))
