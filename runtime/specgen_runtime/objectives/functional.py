@@ -20,7 +20,7 @@ from specgen_runtime.objectives.parameters import (
     take_parameters,
     target_parameters,
 )
-from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness, is_random
+from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 
 
@@ -256,8 +256,7 @@ class FunctionalModule(TensorDictModuleParent):
         """
         if self._randomness is not None:
             return self._randomness
-        networks = (network.skeleton for network in self._networks.values())
-        return "different" if any(map(is_random, networks)) else "error"
+        return "different" if any(network.is_random for network in self._networks.values()) else "error"
 
     @vmap_randomness.setter
     def vmap_randomness(self, value: VmapRandomness) -> None:

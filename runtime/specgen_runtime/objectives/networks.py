@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.layers import with_call_overhead, without_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
 from specgen_runtime.objectives.policies import (
@@ -21,6 +22,7 @@ from specgen_runtime.objectives.policies import (
     distribution_module,
     stored_distribution,
 )
+from specgen_runtime.objectives.randomness import is_random, random_modules
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -50,18 +52,19 @@ class FunctionalNetwork:
         if functional:
             self.skeleton = _copied(name, module, meta_tensors(module))
             self.skeleton.register_forward_pre_hook(_Stateless(name))
-            self._live = _copied(name, module, own_tensors(module))
+            self._live = _called_directly(name, module, own_tensors(module))
         else:
             self.skeleton = self._live = module
-        self._frozen = _copied(name, module, own_tensors(module))
+        self._frozen = _called_directly(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
         self._members: Members | None = None
         if expanded and can_be_called_apart(module):
-            self._members = Members(_copied(name, module, meta_tensors(module)))
+            self._members = Members(_called_directly(name, module, meta_tensors(module)))
         self._steps: dict[tuple[str, NestedKey], Steps | None] = {}
         self._dist_steps: dict[str, tuple[Steps, ProbabilisticTensorDictModule] | None] = {}
         self._bound: tuple[object, object] = (None, None)
+        self._is_random: tuple[int, bool] | None = None
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
         }  # such as states of recurrent modules, which begin as zeros
@@ -81,6 +84,16 @@ class FunctionalNetwork:
     def stored_keys(self) -> list[NestedKey]:
         """Where a policy writes the parameters of its distribution."""
         return list(distribution_module(self.skeleton, self.name).in_keys)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers when called; see `add_random_module`."""
+        known = random_modules()
+        if not self._functional:
+            return is_random(self.skeleton)  # which is the user's, who may change it
+        if self._is_random is None or self._is_random[0] != len(known):
+            self._is_random = len(known), is_random(self.skeleton)
+        return self._is_random[1]
 
     @property
     def frozen_module(self) -> TensorDictModuleBase | None:
@@ -216,9 +229,8 @@ class FunctionalNetwork:
             tensors = self._tensors(record, steps.reads, replaced, draws)
             values = None if tensors is None else steps(tensors)
             if values is not None:
-                made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                return PolicyDistribution(made, dims, generator)
+                return PolicyDistribution(last.get_dist(values), dims, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
         return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
@@ -231,6 +243,7 @@ class FunctionalNetwork:
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
         module = _copied(self.name, self._live, own_tensors(self._live))
+        with_call_overhead(module)
         bind(module, params)
         return copy.deepcopy(module) if copied else module
 
@@ -277,7 +290,7 @@ class FunctionalNetwork:
     ) -> Tensor | None:
         """The entry, by the modules that it needs; None if the network can only be called as a whole."""
         members = self._members
-        if not self._functional or (self.expanded and (members is None or not members.can_call(which))):
+        if not self._functional or (self.expanded and (members is None or not members.can_call(which, key))):
             return None
         place = (which, key)
         if place not in self._steps:
@@ -290,7 +303,7 @@ class FunctionalNetwork:
             value = members(which, steps, inputs, key)
         else:
             outputs = steps(inputs)
-            value = None if outputs is None else outputs[key]
+            value = None if outputs is None else cast("Tensor", outputs[key])
         size = record.batch_size
         start = self.expanded + (draws and bool(replaced))
         if value is not None and value.shape[start : start + len(size)] != size:
@@ -303,16 +316,21 @@ class FunctionalNetwork:
         self, record: TensorDictBase, reads: tuple[NestedKey, ...], replaced: Replaced | None, draws: bool
     ) -> dict[NestedKey, Tensor] | None:
         """Some of what the network reads, once for each draw; None if `_inputs` has to say what is wrong with it."""
-        if skip_existing() or any(key not in reads for key in replaced or ()):
+        replaced = replaced or {}
+        if skip_existing() or any(key not in reads for key in replaced):
             return None
-        inputs = {key: record.get(key, None) for key in reads if key not in (replaced or ())}
-        if not all(isinstance(value, Tensor) for value in inputs.values()):
-            return None
+        inputs: dict[NestedKey, Tensor] = {}
+        for key in reads:
+            value = None if key in replaced else record.get(key, None)
+            if isinstance(value, Tensor):
+                inputs[key] = value
+            elif key not in replaced:
+                return None
         if draws and replaced:
             n = max(value.shape[0] for value in replaced.values())
             inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
             replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
-        inputs.update(replaced or {})
+        inputs.update(replaced)
         return inputs
 
     def _inputs(self, record: TensorDictBase, replaced: Replaced | None, draws: bool) -> TensorDictBase:
@@ -375,3 +393,10 @@ def _copied(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
         raise TypeError(
             f"{name}: the structure of {type(module).__name__} cannot be copied ({error})"
         ) from error
+
+
+def _called_directly(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
+    """A copy as `_copied` makes it, which only the loss calls."""
+    copied = _copied(name, module, memo)
+    without_call_overhead(copied)
+    return copied
