@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a494eb9d5ffd7f1e8ea9d03520d33790273e5d51857669fa9cb8d079617179de
+# specgen: sha256=251543e1af9f932d808c6426c3777143ec306814eb2273118c1fe41be4c75e11
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ def discrete_cql_loss(
     """
     # losses.DiscreteCQLLoss.let
     q = torch.gather(values, -1, action.unsqueeze(-1)).squeeze(-1)
-    next_value = value_network_target_next.amax(dim=-1)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = value_network_target_next.amax(dim=-1)
+        goal = value_estimate(next_value).detach()
     # losses.DiscreteCQLLoss.terms
     loss_qvalue = 0.5 * distance_loss(q, goal, loss_function)
     loss_cql = values.logsumexp(dim=-1) - q
@@ -196,7 +197,8 @@ class DiscreteCQLLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.DiscreteCQLLoss.let
         values = value_network.live(tensordict, keys.action_value)
-        value_network_target_next = value_network.target(next_tensordict, keys.action_value)
+        with torch.no_grad():
+            value_network_target_next = value_network.target(next_tensordict, keys.action_value)
         terms = discrete_cql_loss(
             values, value_network_target_next,
             action_index(self._read(tensordict, keys.action, "action"), values, self.action_space),

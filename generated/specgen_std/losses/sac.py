@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=518b7ed821066be747ec009915f2f12dec3b40d14a7cd5b73ff9e5d6f9624315
+# specgen: sha256=3bff36538092c3852930d57edb228dfe0245e84173b60ced28c96020bdc4e65d
 """Soft actor-critic."""
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def sac_qvalue(
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q - alpha * next_action_log_prob).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = (next_q - alpha * next_action_log_prob).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.SACLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.SACLoss.writes
@@ -296,14 +297,15 @@ class SACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_action_log_prob = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_action, next_action_log_prob = next_dist.rsample_and_log_prob()
+            next_q = qvalue_network.target(
+                next_tensordict,
+                keys.state_action_value,
+                {keys.action: next_action},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b7a76eebe2233238854c85fdd35e1a164a80278e2c322314223f7eeab300af1a
+# specgen: sha256=8f71b303289f42dd0b48762e59a61b775c9a7fb7b9b81f3706b768de8dcc28ba
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -99,10 +99,11 @@ def td3_qvalue(
         max_action: float32 [a].
     """
     # losses.TD3Loss.let
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3Loss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3Loss.metrics
@@ -293,8 +294,9 @@ class TD3Loss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3Loss.let
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -440,10 +442,11 @@ def td3_bc_qvalue(
         max_action: float32 [a].
     """
     # losses.TD3BCLoss.let
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3BCLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3BCLoss.metrics
@@ -654,8 +657,9 @@ class TD3BCLoss(TD3Loss):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3BCLoss.let
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
