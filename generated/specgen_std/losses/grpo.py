@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=27e515838f0b1343c71ee4129249c49cba158097aa96fa2732244d59b2bf3356
+# specgen: sha256=5dcd6e690eae53531a5a47513a58eeccccb60564a54077354d24b41520f09971
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -893,7 +893,8 @@ def cispo_loss(
     # losses.CISPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
-    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    with torch.no_grad():
+        near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.CISPOLoss.terms
     loss_objective = (
         -torch.exp(near_step).detach() * advantage.squeeze(-1) * torch.exp(log_p - log_p.detach())

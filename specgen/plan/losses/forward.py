@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from specgen.check.losses.forward import (
     Alias,
@@ -38,9 +39,12 @@ class ForwardPrinter:
     Args:
         loss: the loss.
         needed: when each value is needed.
+        trained: the arguments of the pure function that a gradient may go through.
     """
 
-    def __init__(self, loss: CheckedLoss, needed: Callable[[Symbol], Condition]) -> None:
+    def __init__(
+        self, loss: CheckedLoss, needed: Callable[[Symbol], Condition], trained: frozenset[Symbol]
+    ) -> None:
         self._loss = loss
         self._needed = needed
         self._conditional = {made.name for made in loss.forward if needed(made.symbol) != ALWAYS}
@@ -54,20 +58,40 @@ class ForwardPrinter:
         self._values = ForwardValues(self._networks, types, frozenset(), list(loss.forward))
         drawn = {made.value.draw: made.name for made in loss.forward if isinstance(made.value, DrawnLogProb)}
         self._scored = drawn
+        self._trained = {made.name for made in loss.forward if made.symbol in trained}
+        for made in reversed(loss.forward):
+            if made.name in self._trained:
+                below = [part for part in parts_of(made.value) if isinstance(part, Alias | DrawnLogProb)]
+                self._trained |= {one.name if isinstance(one, Alias) else one.draw for one in below}
 
     def lines(self) -> Iterator[Line]:
-        """The assignments of `forward`, in order: a draw and its log-probability are one."""
-        for made in self._loss.forward:
-            if made.replaced or isinstance(made.value, DrawnLogProb):
+        """The assignments of `forward`, in order; those that no gradient goes through in blocks without gradients."""
+        for trained, group in groupby(self._assigned(), lambda made: made.name in self._trained):
+            lines = [(self._line(made), made) for made in group]
+            if trained or not any(_computes(made.value) for _, made in lines):
+                yield from (Line(line, made.path) for line, made in lines)
                 continue
-            if self._needed(made.symbol) == NEVER:
-                continue  # another part needs it
-            value, name, otherwise = self.value(made.value), made.name, "None"
-            if isinstance(made.value, Draw) and name in self._scored:
-                value = self._draw(made.value, "_and_log_prob")
-                name, otherwise = f"{name}, {self._scored[name]}", "(None, None)"
-            value = where_needed(self._loss, self._needed(made.symbol), value, otherwise)
-            yield Line(using(f"{name} = {value}", *value.uses), made.path)
+            text = "".join(f"\n    {line}" for line, _ in lines)
+            uses = {use for line, _ in lines for use in line.uses}
+            yield Line(using(f"with torch.no_grad():{text}", "torch", *uses), lines[0][1].path)
+
+    def _assigned(self) -> Iterator[Forward]:
+        """What is computed before the pure function, but for what another part needs: a draw gives its log-probability."""
+        for made in self._loss.forward:
+            if (
+                not made.replaced
+                and not isinstance(made.value, DrawnLogProb)
+                and self._needed(made.symbol) != NEVER
+            ):
+                yield made
+
+    def _line(self, made: Forward) -> Code:
+        value, name, otherwise = self.value(made.value), made.name, "None"
+        if isinstance(made.value, Draw) and name in self._scored:
+            value = self._draw(made.value, "_and_log_prob")
+            name, otherwise = f"{name}, {self._scored[name]}", "(None, None)"
+        value = where_needed(self._loss, self._needed(made.symbol), value, otherwise)
+        return using(f"{name} = {value}", *value.uses)
 
     def argument(self, made: Forward) -> Code:
         """A value as an argument of the pure function: its name, or a function of what is computed there."""
@@ -191,6 +215,11 @@ def reader(loss: CheckedLoss, role: LossRole) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
     number = role.type is not None and role.type.dims == () and not role.type.col
     return "self._read_number" if number and not loss.samples else "self._read"
+
+
+def _computes(value: ForwardValue) -> bool:
+    """Whether something of a value might be computed with gradients."""
+    return any(not isinstance(part, Alias | Data | Noise | Chosen) for part in parts_of(value))
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
