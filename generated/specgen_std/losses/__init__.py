@@ -2,12 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=54aa328101d7024069305383dc62b72c54b3864a49740294f631247659309645
+# specgen: sha256=cd190a3838c893539c6d058bc516a3cbbe1e8ca85a65c2ea895242f28f21a3dc
 """The generated losses."""
 
 from .cql import (
     CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
 )
+from .crossq import CrossQLoss, CrossQLossOutput, CrossQLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
@@ -24,11 +25,11 @@ from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOut
 
 __all__ = [
     "A2CLoss", "A2CLossOutput", "A2CLossTerms", "CQLLoss", "CQLLossOutput", "CQLLossTerms", "ClipPPOLoss",
-    "ClipPPOLossOutput", "ClipPPOLossTerms", "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss",
-    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
-    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
-    "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput",
-    "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
-    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "ClipPPOLossOutput", "ClipPPOLossTerms", "CrossQLoss", "CrossQLossOutput", "CrossQLossTerms", "DDPGLoss",
+    "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
+    "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss",
+    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms", "PPOLoss",
+    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -35,9 +35,18 @@ class FunctionalNetwork:
         module: the module given by the user; it is left as it is.
         expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
         functional: False leaves the parameters in the module, which is called itself.
+        evaluated: whether it is called in evaluation mode, too: see `evaluated`.
     """
 
-    def __init__(self, name: str, module: nn.Module, *, expanded: bool, functional: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        *,
+        expanded: bool,
+        functional: bool = True,
+        evaluated: bool = False,
+    ) -> None:
         self.name = name
         self.expanded = expanded
         self._functional = functional
@@ -59,6 +68,28 @@ class FunctionalNetwork:
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
         }  # such as states of recurrent modules, which begin as zeros
+        self._evaluated: FunctionalNetwork | None = None
+        if evaluated:
+            self._evaluated = FunctionalNetwork(name, module, expanded=expanded, functional=functional)
+            self._evaluated._stay_in_evaluation()
+
+    @property
+    def evaluated(self) -> FunctionalNetwork:
+        """The network in evaluation mode, whatever the mode of the loss is: running statistics stay as they are.
+
+        Raises:
+            RuntimeError: if it was not made with ``evaluated``.
+        """
+        if self._evaluated is None:
+            raise RuntimeError(f"network {self.name} has no copy in evaluation mode")
+        return self._evaluated
+
+    def _stay_in_evaluation(self) -> None:
+        """Set the mode of all copies but the module itself."""
+        members = None if self._members is None else self._members.module
+        for module in (self.skeleton, self._live, self._frozen, members):
+            if module is not None and (self._functional or module is self._frozen):
+                module.eval()
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -78,6 +109,8 @@ class FunctionalNetwork:
     def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
         """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
         self._bound = _tensors_of(params), _tensors_of(target)
+        if self._evaluated is not None:
+            self._evaluated.bind(params, target)
         if self.expanded:
             detached = without_gradients(params)
             self._params = {
@@ -161,6 +194,31 @@ class FunctionalNetwork:
         if self._target is None and not self.expanded:
             return self.frozen(record, key, replaced, draws=draws)
         return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
+
+    def joined(
+        self,
+        key: NestedKey,
+        calls: Sequence[tuple[TensorDictBase, Replaced]],
+        *,
+        randomness: str = "error",
+    ) -> tuple[Tensor, ...]:
+        """As `live` for several records in one run, as one batch: statistics over the batch are over all of them.
+
+        Args:
+            key: one of the network's ``out_keys``.
+            calls: each record with what the network reads instead of its entries. They stand one behind the other in
+                the first batch dimension.
+            randomness: for ensembles, what `torch.vmap` is told.
+
+        Returns:
+            What the network writes for each of them.
+        """
+        inputs = [self._inputs(record, replaced, False) for record, replaced in calls]
+        first = int(self.expanded)
+        if not inputs[0].batch_dims:
+            return self.live(torch.stack(inputs), key, randomness=randomness).unbind(first)
+        value = self.live(torch.cat(inputs), key, randomness=randomness)
+        return value.split([one.shape[0] for one in inputs], first)
 
     def dist(
         self,

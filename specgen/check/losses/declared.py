@@ -168,6 +168,7 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
+                        network.joined,
                     )
                 )
         return tuple(made)
@@ -189,7 +190,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble"):
+        for unfit in ("out", "qvalue", "ensemble", "joined"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"

@@ -13,6 +13,7 @@ from specgen.check.losses.conditions import infer_requirement
 from specgen.check.losses.declared import Declared
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
+from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
 from specgen.check.losses.model import (
@@ -138,6 +139,9 @@ class _Checker:
         if not self.sink.has_errors:
             self._targets_used(networks)
             self._values_read()
+        forward = self.calls.values.found
+        if not self.sink.has_errors:
+            forward = joined_calls(self.file, self.path, forward, networks, self.sink)
         if not self.sink.has_errors:
             parts = LossToLint(
                 self.file,
@@ -166,7 +170,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.values.found),
+            forward=tuple(forward),
             let=let,
             terms=terms,
             metrics=metrics,

@@ -30,6 +30,7 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
+        joined: whether its calls with trained parameters run as one batch.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LossNetwork:
     members: str | None = None
     doc: str = ""
     optional: bool = False
+    joined: bool = False
 
     def presence(self, path: str) -> Binding:
         """What `given` asks of an optional network of the loss at `path`."""

@@ -16,7 +16,14 @@ from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, param_doc, param_plan
 from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, python, records, reparameterized, roles_read
+from specgen.plan.losses.forward import (
+    ForwardPrinter,
+    evaluated_networks,
+    python,
+    records,
+    reparameterized,
+    roles_read,
+)
 from specgen.plan.losses.learnables import learnable_plan, learnable_value
 from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
 from specgen.plan.losses.parts import LossParts
@@ -57,6 +64,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         trained=_trained(loss),
+        evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -134,9 +142,12 @@ def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
 
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
-    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
+
+    The modules themselves have one mode only.
+    """
     asked = {param.name for param in loss.params if param.default is False}
-    return all(
+    return not evaluated_networks(loss, "live") and all(
         network.members is None and (network.target is False or network.target in asked)
         for network in loss.networks
     )
