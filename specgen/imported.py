@@ -110,6 +110,7 @@ _RUNTIME_LOSSES = (
     "as_policy",
     "chosen_members",
     "distance_loss",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",

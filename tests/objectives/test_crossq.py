@@ -176,6 +176,21 @@ def test_the_loss_keeps_its_mode_and_the_policy_reads_values_in_evaluation() -> 
     assert not torch.equal(first["loss_qvalue"], second["loss_qvalue"])
 
 
+@pytest.mark.peers
+def test_a_forward_in_evaluation_moves_no_statistics_and_the_second_of_the_peer_does() -> None:
+    mine, theirs = pair(torch.float32, normalised)
+    moved = []
+    for loss in (mine, theirs):
+        counts = loss.qvalue_network_params.get(("module", "norm", "num_batches_tracked")).data
+        before = counts.clone()
+        loss.eval()
+        for _ in range(2):
+            loss(data_of(9))
+        moved.append((counts - before).tolist())
+    assert moved[0] == [0, 0]
+    assert max(moved[1]) > 0
+
+
 def test_the_value_loss_does_not_reach_the_policy_through_batch_statistics() -> None:
     loss = CrossQLoss(policy(), normalised(), target_entropy=-1.5)
     trained = gradients(loss, loss(data_of(9))["loss_qvalue"])

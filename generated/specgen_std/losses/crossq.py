@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d6d5aa0612daad8d4040b15c1b7d4c5d218dd341d3ad88c1ae3bb1b28f3a636f
+# specgen: sha256=7c3738f57d9e22562b966378e81a1cea732562f38b8897dec9174785f21d7934
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, settle, settled,
+    as_policy, distance_loss, joined_values, moved_between, next_key, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -283,7 +283,8 @@ class CrossQLoss(SACLoss):
         # losses.CrossQLoss.let
         next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
         next_action, next_action_log_prob = next_dist.sample_and_log_prob()
-        qvalue_network_joined = qvalue_network.joined(
+        qvalue_network_joined = joined_values(
+            qvalue_network,
             keys.state_action_value,
             [(next_tensordict, {keys.action: next_action}), (tensordict, {})],
             randomness=self.vmap_randomness,

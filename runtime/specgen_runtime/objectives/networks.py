@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -194,31 +194,6 @@ class FunctionalNetwork:
         if self._target is None and not self.expanded:
             return self.frozen(record, key, replaced, draws=draws)
         return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
-
-    def joined(
-        self,
-        key: NestedKey,
-        calls: Sequence[tuple[TensorDictBase, Replaced]],
-        *,
-        randomness: str = "error",
-    ) -> tuple[Tensor, ...]:
-        """As `live` for several records in one run, as one batch: statistics over the batch are over all of them.
-
-        Args:
-            key: one of the network's ``out_keys``.
-            calls: each record with what the network reads instead of its entries. They stand one behind the other in
-                the first batch dimension.
-            randomness: for ensembles, what `torch.vmap` is told.
-
-        Returns:
-            What the network writes for each of them.
-        """
-        inputs = [self._inputs(record, replaced, False) for record, replaced in calls]
-        first = int(self.expanded)
-        if not inputs[0].batch_dims:
-            return self.live(torch.stack(inputs), key, randomness=randomness).unbind(first)
-        value = self.live(torch.cat(inputs), key, randomness=randomness)
-        return value.split([one.shape[0] for one in inputs], first)
 
     def dist(
         self,

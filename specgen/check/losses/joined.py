@@ -28,11 +28,11 @@ def joined_calls(
         file, path: where the loss is declared.
         found: the values, in order.
         networks: the networks of the loss.
-        sink: takes networks of which nothing can be joined.
+        sink: takes networks of which nothing can be joined; where it holds errors, nothing is.
     """
     values = tuple(found)
     for network in networks:
-        if not network.joined:
+        if not network.joined or sink.has_errors:
             continue
         calls = [one for one in values if _is_joined(one, network.name)]
         place = file.key_span(*path, "networks", network.name, "joined")

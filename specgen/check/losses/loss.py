@@ -16,11 +16,7 @@ from specgen.check.losses.functions import network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    LossNetwork,
-    Requirement,
-)
+from specgen.check.losses.model import CheckedLoss, LossNetwork, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
@@ -139,9 +135,6 @@ class _Checker:
         if not self.sink.has_errors:
             self._targets_used(networks)
             self._values_read()
-        forward = self.calls.values.found
-        if not self.sink.has_errors:
-            forward = joined_calls(self.file, self.path, forward, networks, self.sink)
         if not self.sink.has_errors:
             parts = LossToLint(
                 self.file,
@@ -170,7 +163,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(forward),
+            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
             let=let,
             terms=terms,
             metrics=metrics,

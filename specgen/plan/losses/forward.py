@@ -152,8 +152,9 @@ class ForwardPrinter:
             record = "tensordict" if call.record == "now" else "next_tensordict"
             inputs.append(f"({record}, {{{replaced}}})")
         behind = ", randomness=self.vmap_randomness" if network.members else ""
-        key = self._key(network.output)
-        return using(f"{self._owner(network)}.joined(keys.{key}, [{', '.join(inputs)}]{behind})", *uses)
+        key, calls = self._key(network.output), ", ".join(inputs)
+        text = f"joined_values({self._owner(network)}, keys.{key}, [{calls}]{behind})"
+        return using(text, "joined_values", *uses)
 
     def _split(self, part: Split) -> Code:
         run = next(made.value for made in self._loss.forward if made.name == part.run.name)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7613025212109691d02302c13dbdf0203e028571c9816cb716c579a56e0edd39
+# specgen: sha256=b17aa1c2ef3eb342cc1338a61984850cbf56e78b722bdf68b9ec352b97feb7f3
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from specgen_runtime.objectives import LossModule, Reduction, as_policy, not_none
+from specgen_runtime.objectives import LossModule, Reduction, as_policy, joined_values, not_none
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 from torch import Tensor, nn
 
@@ -148,8 +148,8 @@ class TogetherLoss(LossModule):
         # losses.TogetherLoss.let
         actor_next = actor.dist("live", next_tensordict, generator=self.generator)
         next_action = actor_next.sample()
-        critic_joined = critic.joined(
-            keys.state_action_value, [(tensordict, {}), (next_tensordict, {keys.action: next_action})]
+        critic_joined = joined_values(
+            critic, keys.state_action_value, [(tensordict, {}), (next_tensordict, {keys.action: next_action})]
         )
         q = critic_joined[0].squeeze(-1)
         critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
