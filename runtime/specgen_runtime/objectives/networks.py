@@ -43,9 +43,18 @@ class FunctionalNetwork:
         module: the module given by the user; it is left as it is.
         expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
         functional: False leaves the parameters in the module, which is called itself.
+        evaluated: whether it is called in evaluation mode, too: see `evaluated`.
     """
 
-    def __init__(self, name: str, module: nn.Module, *, expanded: bool, functional: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        *,
+        expanded: bool,
+        functional: bool = True,
+        evaluated: bool = False,
+    ) -> None:
         self.name = name
         self.expanded = expanded
         self._functional = functional
@@ -68,6 +77,28 @@ class FunctionalNetwork:
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
         }  # such as states of recurrent modules, which begin as zeros
+        self._evaluated: FunctionalNetwork | None = None
+        if evaluated:
+            self._evaluated = FunctionalNetwork(name, module, expanded=expanded, functional=functional)
+            self._evaluated._stay_in_evaluation()
+
+    @property
+    def evaluated(self) -> FunctionalNetwork:
+        """The network in evaluation mode, whatever the mode of the loss is: running statistics stay as they are.
+
+        Raises:
+            RuntimeError: if it was not made with ``evaluated``.
+        """
+        if self._evaluated is None:
+            raise RuntimeError(f"network {self.name} has no copy in evaluation mode")
+        return self._evaluated
+
+    def _stay_in_evaluation(self) -> None:
+        """Set the mode of all copies but the module itself."""
+        members = None if self._members is None else self._members.module
+        for module in (self.skeleton, self._live, self._frozen, members):
+            if module is not None and (self._functional or module is self._frozen):
+                module.eval()
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -103,6 +134,8 @@ class FunctionalNetwork:
     def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
         """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
         self._bound = _tensors_of(params), _tensors_of(target)
+        if self._evaluated is not None:
+            self._evaluated.bind(params, target)
         if self.expanded:
             detached = without_gradients(params)
             self._params = {

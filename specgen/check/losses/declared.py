@@ -214,6 +214,7 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
+                        joined=network.joined,
                     )
                 )
         return tuple(made)
@@ -235,7 +236,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble"):
+        for unfit in ("out", "qvalue", "ensemble", "joined"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"
@@ -256,7 +257,9 @@ class Declared:
         made = policy_type(event, actions)
         plain = network.plain is not None
         return [
-            LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional, plain)
+            LossNetwork(
+                name, None, role, made, target, apart, None, network.doc, network.optional, plain=plain
+            )
         ]
 
     def _members(self, param: str | None, *place: str) -> str | None:

@@ -40,26 +40,52 @@ class Alias:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+    """`network(now)`, `network.frozen.eval(next)`, `network.target(next, action=…)`, …
 
     Attributes:
         network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
             wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
+        evaluated: whether it runs in evaluation mode.
     """
 
     network: str
     variant: Variant
     record: Record
     replaced: tuple[tuple[str, ForwardValue], ...] = ()
+    evaluated: bool = False
 
     @property
     def name(self) -> str:
         """A name for its value, where the declaration gives none."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
+        variant = ("" if self.variant == "live" else f"_{self.variant}") + "_eval" * self.evaluated
         roles = (role for role, _ in self.replaced)
         behind = "".join(f"_{role}" for role in ("of", *roles)) if self.replaced else ""
         return f"{self.network}{variant}_{self.record}{behind}"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One run of several calls of a network, whose batches stand one behind the other.
+
+    Attributes:
+        calls: the calls, in order.
+    """
+
+    calls: tuple[NetworkCall, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one call gives of several that run as one.
+
+    Attributes:
+        run: the name of the run.
+        place: which of its calls it is.
+    """
+
+    run: Alias
+    place: int
 
 
 @dataclass(frozen=True)
@@ -162,7 +188,18 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+    Data
+    | Computed
+    | Alias
+    | NetworkCall
+    | Joint
+    | Split
+    | Draw
+    | Noise
+    | Chosen
+    | DrawnLogProb
+    | Read
+    | Choice
 )
 
 
@@ -199,7 +236,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution)
+        return isinstance(self.type, Distribution) or isinstance(self.value, Joint)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -223,6 +260,10 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)
+        case Joint():
+            return value.calls
+        case Split():
+            return (value.run,)
         case Draw():
             return (value.distribution,)
         case Noise():

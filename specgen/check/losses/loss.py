@@ -14,6 +14,7 @@ from specgen.check.losses.declared import Declared
 from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
+from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
 from specgen.check.losses.model import CheckedLoss, Requirement
@@ -171,7 +172,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.values.found),
+            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
             let=let,
             terms=terms,
             metrics=metrics,

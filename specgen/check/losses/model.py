@@ -34,6 +34,7 @@ class LossNetwork:
         doc: one line.
         optional: whether it may be left out.
         plain: whether it may be a module that gives no distribution, which then is certain.
+        joined: whether its calls with trained parameters run as one batch.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LossNetwork:
     doc: str = ""
     optional: bool = False
     plain: bool = False
+    joined: bool = False
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

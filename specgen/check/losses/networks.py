@@ -344,6 +344,8 @@ class NetworkCalls:
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         name, _, variant = expr.function.path.partition(".")
+        evaluated = variant.split(".")[-1] == "eval"
+        variant = variant.removesuffix("eval").rstrip(".") if evaluated else variant
         network = self.networks.get(name)
         if name in self.broken:
             self._failed = True
@@ -355,9 +357,10 @@ class NetworkCalls:
             self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
             return None
         if variant not in _VARIANTS:
-            near = did_you_mean(variant, tuple(_VARIANTS)[1:])
+            near = did_you_mean(variant, (*tuple(_VARIANTS)[1:], "eval"))
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
+            meant += ".eval" * evaluated
             self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
             return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
@@ -388,7 +391,7 @@ class NetworkCalls:
         if arguments is None:
             return None
         replaced, computed = arguments
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced), computed
+        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced, evaluated), computed
 
     def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True

@@ -16,9 +16,11 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
     Read,
+    Split,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
@@ -109,6 +111,10 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case Joint():
+                return self.type_of(value.calls[0])
+            case Split():
+                return self.type_of(value.run)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -131,6 +137,8 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
+            case Joint() | Split():
+                raise ValueError(f"{value} has a name")
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():

@@ -16,9 +16,11 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
     Read,
+    Split,
     parts_of,
 )
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
@@ -114,6 +116,10 @@ class ForwardPrinter:
                 return Code(identifier(value.name))
             case NetworkCall():
                 return self._called(value)
+            case Joint():
+                return self._joined(value)
+            case Split():
+                return self._split(value)
             case Draw():
                 return self._draw(value, "")
             case Noise():
@@ -147,7 +153,7 @@ class ForwardPrinter:
                 behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
                 parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
-        owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
+        owner = self._owner(network) + ".evaluated" * call.evaluated
         if network.policy:
             copy = literal(call.variant)
             samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
@@ -159,6 +165,32 @@ class ForwardPrinter:
         return using(
             f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
         )
+
+    @staticmethod
+    def _owner(network: LossNetwork) -> str:
+        return f"self.functional_network({literal(network.name)})" if network.optional else network.name
+
+    def _joined(self, run: Joint) -> Code:
+        network = self._networks[run.calls[0].network]
+        inputs: list[str] = []
+        uses: set[str] = set()
+        for call in run.calls:
+            stored = {role: self._stored(role, value) for role, value in call.replaced}
+            uses |= {name for code in stored.values() for name in code.uses}
+            replaced = ", ".join(f"keys.{self._key(role)}: {code}" for role, code in stored.items())
+            record = "tensordict" if call.record == "now" else "next_tensordict"
+            inputs.append(f"({record}, {{{replaced}}})")
+        behind = ", randomness=self.vmap_randomness" if network.members else ""
+        key, calls = self._key(network.output), ", ".join(inputs)
+        text = f"joined_values({self._owner(network)}, keys.{key}, [{calls}]{behind})"
+        return using(text, "joined_values", *uses)
+
+    def _split(self, part: Split) -> Code:
+        run = next(made.value for made in self._loss.forward if made.name == part.run.name)
+        assert isinstance(run, Joint)
+        name = self.value(part.run)
+        behind = ".squeeze(-1)" if self._networks[run.calls[0].network].type.col else ""
+        return using(f"{name}[{part.place}]{behind}", *name.uses)
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
@@ -228,6 +260,14 @@ def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     parts = list(parts_of(value))
     found: set[str] = {part.record for part in parts if isinstance(part, NetworkCall)}
     return found | {"next" for part in parts if isinstance(part, Data) and part.role in after}
+
+
+def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
+    """The networks that are called in evaluation mode, perhaps with these parameters only."""
+    parts = (part for made in loss.forward for part in parts_of(made.value))
+    calls = [part for part in parts if isinstance(part, NetworkCall) and part.evaluated]
+    found = {call.network for call in calls if variant in ("", call.variant)}
+    return tuple(network.name for network in loss.networks if network.name in found)
 
 
 def roles_read(loss: CheckedLoss) -> set[str]:
