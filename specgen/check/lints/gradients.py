@@ -14,6 +14,7 @@ from specgen.check.losses.forward import (
     ForwardValue,
     NetworkCall,
     Noise,
+    Output,
     Read,
 )
 from specgen.check.model import Statement
@@ -106,6 +107,8 @@ class Gradients:
                 parts = () if trained and value.kind == "sample" else (value.distribution,)
             case Read():
                 parts = (value.distribution, *value.given)
+            case Output():
+                parts = (value.of,)
             case Noise():
                 parts = ()
             case Chosen():

@@ -10,6 +10,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
+from specgen.expr.types import Record as RecordType
 from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target"]
@@ -143,6 +144,19 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Output:
+    """One of several entries that a network writes: `world(now).mean`.
+
+    Attributes:
+        of: the run of the network.
+        role: the role of the entry.
+    """
+
+    of: ForwardValue
+    role: str
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two values, as a condition on the parameters says; only that one is computed.
 
@@ -157,7 +171,7 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+    Data | Computed | Alias | NetworkCall | Output | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
 )
 
 
@@ -169,7 +183,7 @@ class Forward:
         name: its name.
         value: what it is.
         network: the network that it comes from; empty of noise.
-        type: its type; a `Distribution` stays in the class.
+        type: its type; a `Distribution` and a `Record` stay in the class.
         path: the declaration that it stands in.
     """
 
@@ -194,7 +208,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution)
+        return isinstance(self.type, Distribution | RecordType)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -216,6 +230,8 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)
+        case Output():
+            return (value.of,)
         case Draw():
             return (value.distribution,)
         case Noise():

@@ -18,12 +18,13 @@ from specgen.check.losses.forward import (
     ForwardValue,
     NetworkCall,
     Noise,
+    Output,
     Read,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.expr import Type
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
 from specgen.values import dataclass
 
@@ -109,6 +110,10 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case Output():
+                record = self.type_of(value.of)
+                assert isinstance(record, Record)
+                return replace(dict(record.fields)[value.role], col=False, axes=record.axes)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -129,6 +134,8 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
+            case Output():
+                return f"{self._wish(value.of)}_{value.role}"
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
