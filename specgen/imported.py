@@ -100,6 +100,7 @@ _RUNTIME_TYPED = (
 )
 _RUNTIME_LOSSES = (
     "LossModule",
+    "LossPart",
     "Normalizer",
     "Reduction",
     "ScalarOutputMode",
@@ -115,6 +116,7 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "is_random_policy",
     "moved_between",
     "next_key",
     "normal_like",
@@ -124,6 +126,7 @@ _RUNTIME_LOSSES = (
     "settle",
     "settled",
     "switched",
+    "uniform_like",
     "with_methods",
 )
 _RUNTIME_SAMPLES = (

@@ -121,6 +121,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "means_first",
         "out_keys",
         "out_keys_source",
+        "parts",
         "reduction",
         "parameters_of",
         "register_coeff_buffer",

@@ -182,6 +182,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
+    if len(plan.parts) > 1 or plan.parent:
+        yield "LossPart"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
@@ -205,5 +207,5 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
-    yield from ("as_policy" for network in plan.networks if network.policy)
+    yield from ("is_random_policy" if one.plain else "as_policy" for one in plan.networks if one.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)

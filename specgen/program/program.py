@@ -225,7 +225,7 @@ class Component:
     Attributes:
         name: The name of the declaration.
         phases: `reset`, `step`, `observe` of environments and chains, `inverse` of chains that somebody else steps;
-            `reset`, `step`, `map`, `inverse` of transforms; `terms` of losses.
+            `reset`, `step`, `map`, `inverse` of transforms; `terms` of losses, or the names of their parts.
         cells: What goes from one step to the next.
     """
 

@@ -35,6 +35,7 @@ class Network(Declaration):
 
     Attributes:
         policy: the role of the action whose distribution it gives.
+        plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes.
         qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
             action is read as their index, however it is stored.
         in_: what it reads (`in`), by default; the network that the user gives decides.
@@ -48,6 +49,7 @@ class Network(Declaration):
     """
 
     policy: str | None = None
+    plain: Literal["delta"] | None = None
     qvalue: str | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, str] = Field(default_factory=dict)

@@ -41,6 +41,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "DiscreteIQLLoss": {"action_space": "one-hot"},
     "DiscreteSACLoss": {"action_space": "one-hot", "num_actions": N_ACT},
     "OnlineDTLoss": {"target_entropy": -float(N_ACT)},
+    "CQLLoss": {"target_entropy": -float(N_ACT)},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},

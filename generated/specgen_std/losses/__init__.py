@@ -2,11 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61fec12633cfe7416e4fe88a86960feb008017df784ca1cc778c43e02c0188a0
+# specgen: sha256=d863894b8a3c801b49309845a47f17cda719a77e19f95badd5e8b9f2685393df
 """The generated losses."""
 
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
-from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
+from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
+from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
@@ -16,29 +19,41 @@ from .grpo import (
     GRPOLossTerms,
 )
 from .iql import (
-    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+    DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
+    IQLLoss, IQLLossOutput, IQLQvalueTerms,
 )
 from .policy_gradient import (
-    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+    A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
+    ReinforceLossOutput, ReinforceValueTerms,
 )
-from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .ppo import (
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, PPOCriticTerms, PPOLoss,
+    PPOLossOutput, PPOObjectiveTerms,
+)
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
-    DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
+    DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms,
 )
 from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
-from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
+from .td3 import (
+    TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
+    TD3QvalueTerms,
+)
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms",
-    "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "DAPO", "DAPOOutput", "DAPOTerms", "DDPGLoss",
-    "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
-    "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss",
-    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss", "PPOLossOutput",
-    "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "SFTLoss", "SFTLossOutput",
-    "SFTLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput",
-    "TD3LossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
+    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
+    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DAPO",
+    "DAPOOutput", "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss",
+    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
+    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss",
+    "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss",
+    "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms",
+    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=80fdf63ecb0e604a42118b0d32c58ee26f5a017797d6f6865c516f646cffcb86
+# specgen: sha256=5e29ae6a573452a5f85ab99655f8eabf19d78cd1766c040e4a6155a9d8d1535c
 """Decision transformers."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0e76a86f23e06891a4587fe4a96316616a10c4338cab4ff096634478843062e9
+# specgen: sha256=27e515838f0b1343c71ee4129249c49cba158097aa96fa2732244d59b2bf3356
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy, coefficient_part,
-    not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
+    coefficient_part, not_none,
 )
 from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
 from specgen_runtime.objectives.weighting import combined_mask
@@ -98,34 +98,34 @@ def grpo_loss(
     # losses.GRPOLoss.let
     marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
-    moved = (
-        torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        if kl_mask_threshold is not None
-        else None
-    )
-    counts = (
-        scored & (0.5 * not_none(moved) ** 2 <= kl_mask_threshold)
-        if kl_mask_threshold is not None
-        else scored
-    )
+    if kl_mask_threshold is not None:
+        moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
+        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+    else:
+        counts = scored
     # losses.GRPOLoss.mask
     counted = combined_mask(counts, mask)
     # losses.GRPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
-    to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
-    distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
-    distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
     # losses.GRPOLoss.terms
     loss_objective = -torch.minimum(
         torch.exp(step) * advantage.squeeze(-1), torch.exp(near_step) * advantage.squeeze(-1)
     )
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_kl_to_ref = kl_to_ref_coeff * not_none(distance_to_ref) if kl_to_ref_coeff else None
-    loss_kl_to_inference = (
-        kl_to_inference_coeff * not_none(distance_to_inference) if kl_to_inference_coeff is not None else None
-    )
+    # losses.GRPOLoss.let
+    distance_to_ref: Tensor | None = None
+    loss_kl_to_ref: Tensor | None = None
+    if kl_to_ref_coeff:
+        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
+        distance_to_ref = torch.expm1(to_ref) - to_ref
+        loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
+    distance_to_inference: Tensor | None = None
+    loss_kl_to_inference: Tensor | None = None
+    if kl_to_inference_coeff is not None:
+        distance_to_inference = torch.expm1(-step) + step
+        loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.GRPOLoss.metrics
     with torch.no_grad():
         clip_fraction = near_step != step
@@ -490,34 +490,34 @@ def dapo(
     # losses.DAPO.let
     marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
-    moved = (
-        torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        if kl_mask_threshold is not None
-        else None
-    )
-    counts = (
-        scored & (0.5 * not_none(moved) ** 2 <= kl_mask_threshold)
-        if kl_mask_threshold is not None
-        else scored
-    )
+    if kl_mask_threshold is not None:
+        moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
+        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+    else:
+        counts = scored
     # losses.DAPO.mask
     counted = combined_mask(counts, mask)
     # losses.DAPO.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
-    to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
-    distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
-    distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
     # losses.DAPO.terms
     loss_objective = -torch.minimum(
         torch.exp(step) * advantage.squeeze(-1), torch.exp(near_step) * advantage.squeeze(-1)
     )
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_kl_to_ref = kl_to_ref_coeff * not_none(distance_to_ref) if kl_to_ref_coeff else None
-    loss_kl_to_inference = (
-        kl_to_inference_coeff * not_none(distance_to_inference) if kl_to_inference_coeff is not None else None
-    )
+    # losses.DAPO.let
+    distance_to_ref: Tensor | None = None
+    loss_kl_to_ref: Tensor | None = None
+    if kl_to_ref_coeff:
+        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
+        distance_to_ref = torch.expm1(to_ref) - to_ref
+        loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
+    distance_to_inference: Tensor | None = None
+    loss_kl_to_inference: Tensor | None = None
+    if kl_to_inference_coeff is not None:
+        distance_to_inference = torch.expm1(-step) + step
+        loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.DAPO.metrics
     with torch.no_grad():
         clip_fraction = near_step != step
@@ -594,6 +594,7 @@ class DAPO(GRPOLoss):
         "kl_to_ref",
         "kl_to_inference",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {}
     means_first: ClassVar[Mapping[str, Sequence[int] | None]] = {
         "token_mean": (),
         "prompt_mean": (-1,),
@@ -882,34 +883,34 @@ def cispo_loss(
     # losses.CISPOLoss.let
     marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
-    moved = (
-        torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        if kl_mask_threshold is not None
-        else None
-    )
-    counts = (
-        scored & (0.5 * not_none(moved) ** 2 <= kl_mask_threshold)
-        if kl_mask_threshold is not None
-        else scored
-    )
+    if kl_mask_threshold is not None:
+        moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
+        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+    else:
+        counts = scored
     # losses.CISPOLoss.mask
     counted = combined_mask(counts, mask)
     # losses.CISPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
-    to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p if kl_to_ref_coeff else None
-    distance_to_ref = torch.expm1(not_none(to_ref)) - not_none(to_ref) if kl_to_ref_coeff else None
-    distance_to_inference = torch.expm1(-step) + step if kl_to_inference_coeff is not None else None
     # losses.CISPOLoss.terms
     loss_objective = (
         -torch.exp(near_step).detach() * advantage.squeeze(-1) * torch.exp(log_p - log_p.detach())
     )
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_kl_to_ref = kl_to_ref_coeff * not_none(distance_to_ref) if kl_to_ref_coeff else None
-    loss_kl_to_inference = (
-        kl_to_inference_coeff * not_none(distance_to_inference) if kl_to_inference_coeff is not None else None
-    )
+    # losses.CISPOLoss.let
+    distance_to_ref: Tensor | None = None
+    loss_kl_to_ref: Tensor | None = None
+    if kl_to_ref_coeff:
+        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
+        distance_to_ref = torch.expm1(to_ref) - to_ref
+        loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
+    distance_to_inference: Tensor | None = None
+    loss_kl_to_inference: Tensor | None = None
+    if kl_to_inference_coeff is not None:
+        distance_to_inference = torch.expm1(-step) + step
+        loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.CISPOLoss.metrics
     with torch.no_grad():
         clip_fraction = near_step != step
@@ -987,6 +988,7 @@ class CISPOLoss(GRPOLoss):
         "kl_to_ref",
         "kl_to_inference",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {}
     means_first: ClassVar[Mapping[str, Sequence[int] | None]] = {
         "token_mean": (),
         "prompt_mean": (-1,),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=08a4023fa7645c13e74caa9763abcc8391c78951828f57277750d5960923daa9
+# specgen: sha256=6585967365153672d14cdd0291f6073ca67c7f097ea6d1ab85a2686f922476b2
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, add_coefficient_parts, as_pair,
-    as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient,
+    add_coefficient_parts, as_pair, as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -29,88 +29,48 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms"]
+__all__ = [
+    "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "PPOCriticTerms",
+    "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms",
+]
 
 
-class PPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class PPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless critic_coeff"""
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless critic_coeff and log_explained_variance"""
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(clip_value) and critic_coeff"""
 
 
-def ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_coeff: bool, critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: Tensor | None, entropy_bonus: bool, entropy_coeff: Tensor, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: Tensor | None,
-) -> PPOLossTerms:
-    """The terms of `PPOLoss`, one value per sample.
+def ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+) -> PPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where critic_coeff.
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where critic_coeff.
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and critic_coeff.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_coeff: whether `critic_coeff` was not 0 when the loss was made.
-        critic_coeff: the weight of the critic's term; 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_coeff
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_coeff
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_coeff
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -118,56 +78,87 @@ def ppo_loss(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    standard = (
-        torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1,
-            not_none(centred) / not_none(deviation),
-            advantage.squeeze(-1),
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = not_none(critic_coeff) * not_none(error) if has_critic_coeff else None
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
+    return PPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
+    )
+
+
+class PPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
+) -> PPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.PPOLoss.let
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
+    # losses.PPOLoss.terms
+    loss_critic = not_none(critic_coeff) * error
+    # losses.PPOLoss.metrics
+    with torch.no_grad():
         explained_variance = (
             1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_coeff and log_explained_variance
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
             else None
         )
         value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_coeff
-            else None
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
-    return PPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
+    return PPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
 
@@ -237,6 +228,18 @@ class PPOLoss(LossModule):
         "explained_variance",
         "value_clip_fraction",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -383,17 +386,56 @@ class PPOLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *([keys.value] if self.clip_value is not None and self.has_critic_coeff else []),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
+            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
+        return [
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
+        ]
+
+    def _ppo_objective_terms(self, tensordict: TensorDictBase) -> PPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.PPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio,
+        )
+
+    def _ppo_critic_terms(self, tensordict: TensorDictBase) -> PPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        # losses.PPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -403,62 +445,28 @@ class PPOLoss(LossModule):
         """
         keys = self.tensor_keys
         tensordict = self._with_estimates(
-            tensordict, [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
+            tensordict,
+            [
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
+            ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.PPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.has_critic_coeff
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target") if self.has_critic_coeff else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None and self.has_critic_coeff
-            else None,
-            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_coeff=self.has_critic_coeff,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -484,23 +492,19 @@ class PPOLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class ClipPPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class ClipPPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless critic_coeff"""
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless critic_coeff and log_explained_variance"""
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(clip_value) and critic_coeff"""
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -511,37 +515,25 @@ class ClipPPOLossTerms(NamedTuple):
     """to be logged"""
 
 
-def clip_ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_coeff: bool, critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: Tensor | None, entropy_bonus: bool, entropy_coeff: Tensor, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
-) -> ClipPPOLossTerms:
-    """The terms of `ClipPPOLoss`, one value per sample.
+def clip_ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+) -> ClipPPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where critic_coeff.
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where critic_coeff.
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and critic_coeff.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_coeff: whether `critic_coeff` was not 0 when the loss was made.
-        critic_coeff: the weight of the critic's term; 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -552,29 +544,6 @@ def clip_ppo_loss(
             likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_coeff
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_coeff
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_coeff
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -582,62 +551,98 @@ def clip_ppo_loss(
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    count = sample_count(advantage.squeeze(-1), mask)
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    count = sample_count(advantage.squeeze(-1), mask)
-    standard = (
-        torch.where(count > 1, not_none(centred) / not_none(deviation), advantage.squeeze(-1))
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
+        )
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = not_none(critic_coeff) * not_none(error) if has_critic_coeff else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
-        explained_variance = (
-            1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_coeff and log_explained_variance
-            else None
-        )
-        value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_coeff
-            else None
-        )
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
-    return ClipPPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
-        value_clip_fraction=value_clip_fraction, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
-        mean_ratio=mean_ratio,
+    return ClipPPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+    )
+
+
+class ClipPPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+    """
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def clip_ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
+) -> ClipPPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.ClipPPOLoss.let
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
+    # losses.ClipPPOLoss.terms
+    loss_critic = not_none(critic_coeff) * error
+    # losses.ClipPPOLoss.metrics
+    with torch.no_grad():
+        explained_variance = (
+            1
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
+            else None
+        )
+        value_clip_fraction = (
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
+        )
+    return ClipPPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
+        value_clip_fraction=value_clip_fraction,
     )
 
 
@@ -709,6 +714,27 @@ class ClipPPOLoss(PPOLoss):
         "max_ratio",
         "mean_ratio",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            (
+                "loss_objective",
+                "loss_entropy",
+                "kl_approx",
+                "entropy",
+                "clip_fraction",
+                "ESS",
+                "max_ratio",
+                "mean_ratio",
+            ),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -866,17 +892,62 @@ class ClipPPOLoss(PPOLoss):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *([keys.value] if self.clip_value is not None and self.has_critic_coeff else []),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
+            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
+        return [
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
+        ]
+
+    def _clip_ppo_objective_terms(self, tensordict: TensorDictBase) -> ClipPPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+        `mean_ratio` of `ClipPPOLoss`, one value per sample.
+        """
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.ClipPPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return clip_ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
+        )
+
+    def _clip_ppo_critic_terms(self, tensordict: TensorDictBase) -> ClipPPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+        sample.
+        """
+        keys = self.tensor_keys
+        # losses.ClipPPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return clip_ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -886,68 +957,32 @@ class ClipPPOLoss(PPOLoss):
         """
         keys = self.tensor_keys
         tensordict = self._with_estimates(
-            tensordict, [keys.advantage, *([keys.value_target] if self.has_critic_coeff else [])]
+            tensordict,
+            [
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
+            ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.ClipPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.has_critic_coeff
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = clip_ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target") if self.has_critic_coeff else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None and self.has_critic_coeff
-            else None,
-            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_coeff=self.has_critic_coeff,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
-            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict),
-            "ESS": torch.as_tensor(terms.ESS),
-            "max_ratio": torch.as_tensor(terms.max_ratio),
-            "mean_ratio": self._mean(terms.mean_ratio, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._clip_ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
+            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._clip_ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=887aa8d891ec719c163cc6b0fc2e0c93ca6ec7cb4f899770b496a9dc1e6894c8
+# specgen: sha256=63b30f99426160603c32153a1f4eaea0ed2f6c6d7c319b96cbcc5da3732765f0
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -157,6 +157,7 @@ class REDQLoss(SACLoss):
         "next_state_value",
         "target_value",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {}
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fbaa89295bfadc877ba808092f30601a801350227d2727b971a7985a6ae427fe
+# specgen: sha256=88a340007877e703510bad49741b10b8a5a3bdd141887c6d83492bb5ad997299
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, not_none, own_buffer, settle, settled,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, own_buffer, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -30,44 +30,32 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACLossTerms", "SACLoss", "SACLossOutput",
-    "SACLossTerms",
+    "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms",
 ]
 
 
-class SACLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class SACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
 
-    loss_actor: Tensor
-    """[*batch], before the reduction"""
     loss_qvalue: Tensor
     """[*batch], before the reduction"""
-    loss_alpha: Tensor
-    """[*batch], before the reduction"""
-    alpha: Tensor
-    """to be logged"""
-    entropy: Tensor
-    """to be logged"""
     priority: Tensor
     """[*batch, 1]; the squared temporal-difference error"""
 
 
-def sac_loss(
-    next_q: Tensor, next_action_log_prob: Tensor, q: Tensor, log_p: Tensor, q_new: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, log_alpha: Tensor,
-) -> SACLossTerms:
-    """The terms of `SACLoss`, one value per sample.
+def sac_qvalue(
+    next_q: Tensor, next_action_log_prob: Tensor, q: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor,
+) -> SACQvalueTerms:
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample.
 
     Args:
         next_q: float32 [ensemble, *batch], from `qvalue_network`.
         next_action_log_prob: float32 [*batch], from `actor_network`.
         q: float32 [ensemble, *batch], from `qvalue_network`.
-        log_p: float32 [*batch], from `actor_network`.
-        q_new: float32 [ensemble, *batch], from `qvalue_network`.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
-        target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
@@ -75,20 +63,45 @@ def sac_loss(
     next_value = (next_q - alpha * next_action_log_prob).amin(dim=0)
     goal = value_estimate(next_value).detach()
     # losses.SACLoss.terms
-    loss_actor = alpha * log_p - q_new.amin(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.SACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return SACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class SACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+
+
+def sac_actor(log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor) -> SACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        q_new: float32 [ensemble, *batch], from `qvalue_network`.
+        target_entropy: the entropy that is wanted.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.SACLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    # losses.SACLoss.terms
+    loss_actor = alpha * log_p - q_new.amin(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
         entropy = -log_p
-    # losses.SACLoss.writes
-    with torch.no_grad():
-        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
-    return SACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
-        priority=priority,
-    )
+    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
 
 
 class SACLoss(LossModule):
@@ -136,6 +149,14 @@ class SACLoss(LossModule):
         "loss_alpha": ("log_alpha",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",), now=("qvalue_network",), next=("actor_network", "qvalue_network")
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -263,14 +284,17 @@ class SACLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [
+            *self._network_in_keys,
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
+        ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _sac_qvalue_terms(self, tensordict: TensorDictBase) -> SACQvalueTerms:
+        """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
@@ -287,26 +311,47 @@ class SACLoss(LossModule):
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
+        return sac_qvalue(
+            next_q, next_action_log_prob, q, self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def _sac_actor_terms(self, tensordict: TensorDictBase) -> SACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
         dist = actor_network.dist("live", tensordict, generator=self.generator)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
-        terms = sac_loss(
-            next_q, next_action_log_prob, q, log_p, q_new, self._value_estimate(tensordict),
-            loss_function=self.loss_function, target_entropy=self.target_entropy,
+        return sac_actor(
+            log_p, q_new, target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-                "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
-        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        return TensorDict(outputs)
 
     if TYPE_CHECKING:
 
@@ -333,43 +378,30 @@ class SACLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class DiscreteSACLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class DiscreteSACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
 
-    loss_actor: Tensor
-    """[*batch], before the reduction"""
     loss_qvalue: Tensor
     """[*batch], before the reduction"""
-    loss_alpha: Tensor
-    """[*batch], before the reduction"""
-    alpha: Tensor
-    """to be logged"""
-    entropy: Tensor
-    """to be logged"""
     priority: Tensor
     """[*batch, 1]; the squared temporal-difference error"""
 
 
-def discrete_sac_loss(
+def discrete_sac_qvalue(
     qvalue_network_target_next: Tensor, next_dist_log_probs: Tensor, next_dist_probs: Tensor,
-    qvalue_network_now: Tensor, p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor,
-    action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
-    loss_function: Literal["l2", "l1", "smooth_l1"], target_entropy: Tensor, log_alpha: Tensor,
-) -> DiscreteSACLossTerms:
-    """The terms of `DiscreteSACLoss`, one value per sample.
+    qvalue_network_now: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor,
+) -> DiscreteSACQvalueTerms:
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample.
 
     Args:
         qvalue_network_target_next: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
         next_dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
         next_dist_probs: float32 [*batch, n_actions], from `actor_network`.
         qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
-        p: float32 [*batch, n_actions], from `actor_network`.
-        dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
-        qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
         action: int64 [*batch]; what was done.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
-        target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.DiscreteSACLoss.let
@@ -381,24 +413,53 @@ def discrete_sac_loss(
     q = torch.gather(
         qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
     ).squeeze(-1)
+    # losses.DiscreteSACLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.DiscreteSACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return DiscreteSACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class DiscreteSACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+
+
+def discrete_sac_actor(
+    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, target_entropy: Tensor,
+    log_alpha: Tensor,
+) -> DiscreteSACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample.
+
+    Args:
+        p: float32 [*batch, n_actions], from `actor_network`.
+        dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
+        qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        target_entropy: the entropy that is wanted.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.DiscreteSACLoss.let
+    alpha = torch.exp(log_alpha).detach()
     all_log_p = torch.clamp(dist_log_probs, min=-1.0e8)
     log_p = (p * all_log_p).sum(dim=-1)
     q_all = qvalue_network_frozen_now.amin(dim=0)
     # losses.DiscreteSACLoss.terms
     loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
         entropy = -log_p
-    # losses.DiscreteSACLoss.writes
-    with torch.no_grad():
-        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
-    return DiscreteSACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
-        priority=priority,
-    )
+    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
 
 
 class DiscreteSACLoss(SACLoss):
@@ -445,6 +506,14 @@ class DiscreteSACLoss(SACLoss):
         "loss_alpha": ("log_alpha",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",), now=("qvalue_network",), next=("actor_network", "qvalue_network")
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -584,18 +653,15 @@ class DiscreteSACLoss(SACLoss):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *(
+                [keys.action, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _discrete_sac_qvalue_terms(self, tensordict: TensorDictBase) -> DiscreteSACQvalueTerms:
+        """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
@@ -610,20 +676,11 @@ class DiscreteSACLoss(SACLoss):
         qvalue_network_now = qvalue_network.live(
             tensordict, keys.action_value, randomness=self.vmap_randomness
         )
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
-        p = dist.probs()
-        dist_log_probs = dist.log_probs()
-        qvalue_network_frozen_now = qvalue_network.frozen(
-            tensordict, keys.action_value, randomness=self.vmap_randomness
-        )
-        terms = discrete_sac_loss(
+        return discrete_sac_qvalue(
             qvalue_network_target_next,
             next_dist_log_probs,
             next_dist_probs,
             qvalue_network_now,
-            p,
-            dist_log_probs,
-            qvalue_network_frozen_now,
             action_index(
                 self._read(tensordict, keys.action, "action"),
                 qvalue_network_target_next[0],
@@ -631,19 +688,45 @@ class DiscreteSACLoss(SACLoss):
             ),
             self._value_estimate(tensordict),
             loss_function=self.loss_function,
-            target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-                "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
+
+    def _discrete_sac_actor_terms(self, tensordict: TensorDictBase) -> DiscreteSACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.DiscreteSACLoss.let
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        p = dist.probs()
+        dist_log_probs = dist.log_probs()
+        qvalue_network_frozen_now = qvalue_network.frozen(
+            tensordict, keys.action_value, randomness=self.vmap_randomness
         )
+        return discrete_sac_actor(
+            p, dist_log_probs, qvalue_network_frozen_now, target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._discrete_sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._discrete_sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        return TensorDict(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=30945158571116ceea343c4d89de30151005d9714138c4b5a031594bf8e3ecba
+# specgen: sha256=08ade8bd45d0795e4e8e4a54bae76553fcba9f4dc1e8ccac2e3df93316293f27
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -60,11 +60,6 @@ def sft_loss(
     # losses.SFTLoss.let
     answered_with = assistant_mask & attention_mask if attention_mask is not None else assistant_mask
     log_p = torch.where(answered_with, actor_network_now, 0.0)
-    ref_log_p = (
-        torch.where(answered_with, not_none(ref_log_prob), 0.0)
-        if kl_to_ref_coeff is not None or loss_function == "minor_sft"
-        else None
-    )
     tokens = (
         answered_with.to(torch.float32).sum(dim=-1)
         if kl_to_ref_coeff is not None or normalize_by_seq_length
@@ -76,14 +71,16 @@ def sft_loss(
         else torch.ones(actor_network_now.shape[:-1], dtype=torch.float32, device=actor_network_now.device)
     )
     likelihood = log_p.sum(dim=-1) / length
-    ahead = likelihood - not_none(ref_log_p).sum(dim=-1) / length if loss_function == "minor_sft" else None
-    to_ref = not_none(ref_log_p) - log_p if kl_to_ref_coeff is not None else None
-    distance_to_ref = (
-        (torch.expm1(not_none(to_ref)) - not_none(to_ref)).sum(dim=-1)
-        / torch.clamp(sample_mean(not_none(tokens), mask), min=1.0)
-        if kl_to_ref_coeff is not None
-        else None
-    )
+    ahead: Tensor | None = None
+    distance_to_ref: Tensor | None = None
+    if kl_to_ref_coeff is not None or loss_function == "minor_sft":
+        ref_log_p = torch.where(answered_with, not_none(ref_log_prob), 0.0)
+        ahead = likelihood - ref_log_p.sum(dim=-1) / length if loss_function == "minor_sft" else None
+        if kl_to_ref_coeff is not None:
+            to_ref = ref_log_p - log_p
+            distance_to_ref = (torch.expm1(to_ref) - to_ref).sum(dim=-1) / torch.clamp(
+                sample_mean(not_none(tokens), mask), min=1.0
+            )
     # losses.SFTLoss.terms
     loss_sft = (
         -torch.nn.functional.logsigmoid(beta * not_none(ahead))

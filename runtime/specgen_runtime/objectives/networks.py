@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
-from specgen_runtime.objectives.policies import PolicyDistribution
+from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -198,6 +198,7 @@ class FunctionalNetwork:
         draws: bool = False,
         samples: int = 0,
         generator: torch.Generator | None = None,
+        plain: NestedKey | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
@@ -208,6 +209,7 @@ class FunctionalNetwork:
             draws: whether what is replaced has a dimension of draws in front of the batch.
             samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
             generator: what draws from the distribution take their random numbers from.
+            plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
@@ -215,6 +217,9 @@ class FunctionalNetwork:
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        if plain is not None and not hasattr(module, "get_dist"):
+            output = self._call(copy, module, record, plain, replaced, draws, "error")
+            return CertainPolicy(output, record.batch_dims + (draws and bool(replaced)))
         if copy not in self._dist_steps:
             self._dist_steps[copy] = steps_to_distribution(module) if self._functional else None
         known = self._dist_steps[copy]

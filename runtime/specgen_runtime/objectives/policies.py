@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from specgen_runtime.modules.distributions import (
+    Delta,
     deterministic_sample,
     entropy,
     kl_divergence,
@@ -17,6 +18,7 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.draws import sample
 from specgen_runtime.random_state import drawing_from
 
 
@@ -67,7 +69,7 @@ class PolicyDistribution:
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return self.distribution.sample(_shape(n))
+            return sample(self.distribution, _shape(n))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
@@ -123,6 +125,55 @@ class PolicyDistribution:
 
     def _summed(self, value: Tensor) -> Tensor:
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
+
+
+class CertainPolicy(PolicyDistribution):
+    """What stands for the distribution of a network that gives none: it is certain of what it writes.
+
+    Actions that are whole numbers are choices, of which it writes the log-probabilities up to a constant.
+
+    Args:
+        output: what it writes, ``[*batch, *event]``.
+        batch_dims: how many dimensions the batch has.
+    """
+
+    def __init__(self, output: Tensor, batch_dims: int) -> None:
+        super().__init__(
+            Delta(output, batch_shape=output.shape[:batch_dims], event_shape=output.shape[batch_dims:]),
+            batch_dims,
+        )
+        self._output = output
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability of a choice.
+
+        Args:
+            value: whole numbers: an index, ``[*batch]`` or ``[*batch, 1]``, or one-hot, ``[*batch, n]``.
+
+        Returns:
+            Shape ``[*batch]``.
+
+        Raises:
+            TypeError: of numbers with a fraction: an action that is certain has no density.
+        """
+        if value.is_floating_point():
+            raise TypeError(
+                "a network without a distribution is certain of what it writes: only actions that are whole numbers "
+                f"have a likelihood, got {value.dtype}"
+            )
+        logits = self._output.log_softmax(-1)
+        if value.shape == logits.shape and value.shape[-1] > 1:
+            return (logits * value).sum(-1)
+        index = value if value.ndim == logits.ndim else value.unsqueeze(-1)
+        return logits.gather(-1, index.long()).squeeze(-1)
+
+
+def is_random_policy(module: nn.Module) -> bool:
+    """Whether a module gives a distribution that is not certain of one action."""
+    if not hasattr(module, "get_dist"):
+        return False
+    classes = [getattr(part, "distribution_class", None) for part in module.modules()]
+    return not any(getattr(one, "__name__", "") in ("Delta", "TanhDelta") for one in classes)
 
 
 def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool = False) -> nn.Module:

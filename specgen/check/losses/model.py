@@ -15,6 +15,9 @@ from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution, Record
 from specgen.values import dataclass
 
+TRUTH = Type("bool", (), "ctor")
+"""A truth value that is known when a loss is made."""
+
 
 @dataclass(frozen=True)
 class LossNetwork:
@@ -30,6 +33,7 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
+        plain: whether it may be a module that gives no distribution, which then is certain.
     """
 
     name: str
@@ -41,6 +45,12 @@ class LossNetwork:
     members: str | None = None
     doc: str = ""
     optional: bool = False
+    plain: bool = False
+
+    def random(self, path: str) -> Binding:
+        """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""
+        symbol = Symbol(f"{path}.random.{self.name}", f"random_{self.name}", TRUTH, full("bool"))
+        return Binding(TRUTH, full("bool"), what="condition", symbol=symbol)
 
     def presence(self, path: str) -> Binding:
         """What `given` asks of an optional network of the loss at `path`."""

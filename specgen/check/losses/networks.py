@@ -13,11 +13,10 @@ from specgen.check.losses.conditions import infer_requirement
 from specgen.check.losses.distributions import (
     DISTRIBUTION_FUNCTIONS,
     DRAWS,
-    UNTYPED,
     is_of_distribution,
     meant_function,
 )
-from specgen.check.losses.draws import DrawReader, is_draw
+from specgen.check.losses.draws import DrawReader, drawn_for, is_draw
 from specgen.check.losses.forward import (
     Alias,
     Choice,
@@ -139,18 +138,11 @@ class NetworkCalls:
 
     def _numbers_only(self, name: tree.Name, at: Expr) -> None:
         """Report a distribution, or a value without a type, where an expression computes with it."""
-        made = self.values.made(name.path)
-        if made is None:
-            return
-        written = self._source.text[at.start : at.end]
-        if made.inner:
-            rule, *said = not_a_value(written, made.type)
-            self._error(rule, at, *said)
-        elif made.type.dtype == UNTYPED.dtype and not made.replaced:
-            role = self.networks[made.network].output
-            help = f'say what its numbers are: `{role}: {{key: {role}, type: "float32[a]"}}`'
-            message = f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
-            self._error(rules.DISTRIBUTION, at, message, help)
+        made, written = self.values.made(name.path), self._source.text[at.start : at.end]
+        wrong = None if made is None else not_a_value(written, made, self.networks)
+        if wrong is not None:
+            rule, message, help = wrong
+            self._error(rule, at, message, help)
 
     def _is_call(self, expr: Expr) -> bool:
         """Whether the class computes an expression, or one of its choices: it is no bare name."""
@@ -185,7 +177,7 @@ class NetworkCalls:
         if self._is_network(expr):
             return all(map(self._plain, keywords))
         if is_draw(expr):
-            return all(map(self._plain, expr.args[:1]))
+            return all(map(self._plain, drawn_for(expr)))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -338,18 +330,21 @@ class NetworkCalls:
         elif isinstance(run, tree.Call) and self._is_network(run):
             value, computed = self._call(run, hoisted) or (None, ())
         else:
-            value = self._error(expression_rules.SYNTAX, expr.function, tree.NO_ATTRIBUTES, None)
+            self._error(expression_rules.SYNTAX, expr.function, tree.NO_ATTRIBUTES, None)
+            return None
         if value is None:
             return None
         written, role = self._source.text[run.start : run.end], expr.function.path[1:]
         if wrong := no_output(written, self.values.type_of(value), role):
-            return self._error(RECORD, expr.function, *wrong)
+            self._error(RECORD, expr.function, *wrong)
+            return None
         return Output(value, role), computed
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
-        plain = bool(expr.args) and self._plain(expr.args[0])
-        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        like = drawn_for(expr)
+        plain = bool(like) and self._plain(like[0])
+        value = self._plain_value(like[0], hoisted=hoisted) if plain else None
         if self._failed:
             return None
         self._draws += 1

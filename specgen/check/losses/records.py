@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS, UNTYPED
+from specgen.check.losses.forward import Forward
+from specgen.check.losses.model import LossNetwork
 from specgen.check.losses.values import ForwardValues
 from specgen.diagnostics import Rule, suggestion
 from specgen.diagnostics.rules import losses as rules
@@ -38,14 +42,29 @@ def no_output(written: str, type: Type, role: str) -> tuple[str, str | None] | N
     return f"`{written}` has no output `{role}`", suggestion(role, known) or f"it has {', '.join(known)}"
 
 
-def not_a_value(written: str, type: Type) -> tuple[Rule, str, str]:
-    """The rule, what is wrong with a record or a distribution where a value is meant, and what to write."""
-    if not isinstance(type, Record):
+def not_a_value(
+    written: str, made: Forward, networks: Mapping[str, LossNetwork]
+) -> tuple[Rule, str, str] | None:
+    """The rule, what is wrong where numbers are meant, and what to write; None of numbers."""
+    if isinstance(made.type, Record):
+        return RECORD, *_several(written, made.type)
+    if made.inner:
         help = f"write one of {', '.join(DISTRIBUTION_FUNCTIONS)} of it"
         return rules.DISTRIBUTION, f"`{written}` is a distribution, not a value", help
-    known = [name for name, _ in type.fields]
+    if made.type.dtype != UNTYPED.dtype or made.replaced:
+        return None
+    role = networks[made.network].output
+    help = f'say what its numbers are: `{role}: {{key: {role}, type: "float32[a]"}}`'
+    message = (
+        f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
+    )
+    return rules.DISTRIBUTION, message, help
+
+
+def _several(written: str, record: Record) -> tuple[str, str]:
+    known = [name for name, _ in record.fields]
     message = f"`{written}` is several outputs, {', '.join(known)}, not a value"
-    return RECORD, message, f"write {written}.{known[0]}"
+    return message, f"write {written}.{known[0]}"
 
 
 def alike(one: Type, other: Type) -> bool:
@@ -57,7 +76,7 @@ def alike(one: Type, other: Type) -> bool:
 def misfit(role: str, wanted: Type, type: Type, written: str) -> tuple[str, str | None] | None:
     """What is wrong with a value that a network is to read as `role`, and what to write; None where nothing is."""
     if isinstance(type, Record):
-        return not_a_value(written, type)[1:]
+        return _several(written, type)
     if UNTYPED.dtype in (type.dtype, wanted.dtype):
         return None
     if "ensemble" in type.axes:

@@ -28,6 +28,28 @@ terms:
     without="An `if` on a tensor of many values raises at the first batch; on a tensor of one it works until there are two.",
 )
 
+RANDOM = Rule(
+    "SG476",
+    "whether a network is random",
+    """\
+`random(actor_network)` asks whether what was given as a policy gives a distribution, or is certain. It is asked of a network
+that may be either, by `plain: delta`; others are always policies.
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+terms: {loss: "where(random(actor), -log_prob(actor(now), action), sum((mode(actor(now)) - action)**2))"}
+```
+
+Write:
+
+```yaml
+networks: {actor: {policy: action, plain: delta, in: [observation]}}
+terms: {loss: "where(random(actor), -log_prob(actor(now), action), sum((mode(actor(now)) - action)**2))"}
+```
+""",
+    without="AttributeError at the first batch: a network that writes actions has no `get_dist`.",
+)
+
 MAY_BE_MISSING = Rule(
     "SG462",
     "value that may be missing",

@@ -234,8 +234,9 @@ DRAW = Rule(
     "SG442",
     "wrong draw in a loss",
     """\
-`normal_like(x)` draws one standard normal number for each of `x`, and `choose(q, k, axis=ensemble)` the same `k` members for
-all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
+`normal_like(x)` draws one standard normal number for each of `x`, `uniform(low, high, like=x)` one between two numbers, or `n`
+such along the axis `draw`, and `choose(q, k, axis=ensemble)` the same `k` members for all samples. The class of the loss draws,
+before the terms: they take data, or what networks and other draws give.
 
 ```yaml
 let:

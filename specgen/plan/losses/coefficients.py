@@ -50,11 +50,13 @@ def asked(loss: CheckedLoss) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.nonzero.name) for one in loss.coefficients.values() if one.nonzero in read)
 
 
-def param_argument(one: ParamRead) -> Code:
-    """What a parameter is for the pure function, as an argument by keyword."""
+def param_argument(one: ParamRead, *, given: bool = False) -> Code:
+    """What a parameter is for the pure function, as an argument by keyword; one that may be None may be known to be given."""
     if one.part:
         read = f"coefficient_part(self, {literal(one.param.name)}, {literal(one.part)})"
         return using(f"{one.name}={read}", "coefficient_part")
+    if given:
+        return using(f"{one.name}=not_none(self.{one.name})", "not_none")
     return Code(f"{one.name}=self.{one.name}")
 
 
@@ -104,13 +106,13 @@ def _said(loss: CheckedLoss, one: Coefficient) -> str:
     ).text
 
 
-def read_annotation(one: ParamRead) -> Code:
-    """What the pure function takes of a parameter."""
+def read_annotation(one: ParamRead, *, given: bool = False) -> Code:
+    """What the pure function takes of a parameter, which may be optional and known to be given."""
     if one.asks:
         return Code("bool")
     if not one.tensor:
-        return optional_annotation(one.param)
-    return using("Tensor | None" if one.absent else "Tensor", "Tensor")
+        return optional_annotation(replace(one.param, optional=False) if given else one.param)
+    return using("Tensor | None" if one.absent and not given else "Tensor", "Tensor")
 
 
 def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:

@@ -30,7 +30,7 @@ from specgen.expr.types import Record
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
-from specgen.program.conditions import ALWAYS, Condition
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -61,6 +61,8 @@ class ForwardPrinter:
         for made in self._loss.forward:
             if made.replaced or isinstance(made.value, DrawnLogProb):
                 continue
+            if self._needed(made.symbol) == NEVER:
+                continue  # another part needs it
             value, name, otherwise = self.value(made.value), made.name, "None"
             if isinstance(made.value, Draw) and name in self._scored:
                 value = self._draw(made.value, "_and_log_prob")
@@ -95,8 +97,7 @@ class ForwardPrinter:
             case Draw():
                 return self._draw(value, "")
             case Noise():
-                like = self.value(value.like)
-                return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+                return self._noise(value)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
                 text = f"chosen_members({members}, {k}, self.generator)"
@@ -129,8 +130,10 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            behind = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
-            return using(f"{owner}.dist({copy}, {record}{replaced}{behind}, generator=self.generator)", *uses)
+            samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
+            plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
+            text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
+            return using(text, *uses)
         if isinstance(network.type, Record):
             copy, roles = literal(call.variant), [f"keys.{self._key(role)}" for role, _ in network.outputs]
             return using(f"{owner}.outputs({copy}, {record}, ({', '.join(roles)}){replaced})", *uses)
@@ -150,6 +153,15 @@ class ForwardPrinter:
     def _draw(self, draw: Draw, behind: str) -> Code:
         distribution, n = self.value(draw.distribution), self._count(draw.count)
         return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
+
+    def _noise(self, noise: Noise) -> Code:
+        like, n = self.value(noise.like), self._count(noise.count)
+        if noise.ends is None:
+            return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+        ends = ", ".join(self._count(end).text for end in noise.ends)
+        behind = f", n={n}" if n.text else ""
+        text = f"uniform_like({like}, {ends}, self.generator{behind})"
+        return using(text, "uniform_like", *like.uses, *n.uses)
 
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)

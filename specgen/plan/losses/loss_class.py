@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from specgen.check.lints.gradients import Gradients
-from specgen.check.losses.forward import Forward
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
-from specgen.check.model import Statement
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -20,19 +19,19 @@ from specgen.plan.losses.coefficients import (
     coefficient_plan,
     in_constructor,
     needs_of_auto,
-    param_argument,
     param_doc,
     param_plan,
     param_refusals,
 )
-from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, reader, records, reparameterized, roles_read
-from specgen.plan.losses.learnables import learnable_plan, learnable_value
-from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.losses.conditions import condition_code
+from specgen.plan.losses.forward import reparameterized, roles_read
+from specgen.plan.losses.learnables import learnable_plan
+from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_docs, module_plans, updates
-from specgen.plan.losses.parts import LossParts
-from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.program.conditions import ALWAYS, NEVER, condition_of
+from specgen.plan.losses.part_class import part_plan
+from specgen.plan.losses.parts import PartArguments
+from specgen.plan.model import RefusalPlan, Text
+from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of
 
 _ESTIMATORS = {
     "td0": "TD0",
@@ -44,16 +43,20 @@ _ESTIMATORS = {
 }
 
 
-def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
+def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
     """The `LossModule` subclass."""
-    after = any(role.after for role in parts.roles)
-    forward, inside = ForwardPrinter(loss, parts.needed), roles_read(loss)
+    inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
     updating = {one.update for one in loss.modules}
     read = [
         role
         for role in loss.roles
-        if role.after or role in parts.roles or role.mask is not None or role.name in (inside | updating)
+        if role.after
+        or role.name in expressed
+        or role.mask is not None
+        or role.name in inside
+        or role.name in updating
     ]
+    estimated = [role for role in read if role.name in expressed and role.missing == "estimate"]
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
@@ -79,29 +82,23 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
                 n.optional,
                 n.policy,
                 reparameterized(loss, n),
+                n.plain,
             )
             for n in loss.networks
         ),
         params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
-        further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
-        estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
-        reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        in_keys=_key_lists(loss, parts, [role for role in read if not _may_lack(role)]),
+        further_keys=_key_lists(loss, parts, [role for role in read if _may_lack(role)]),
+        estimated=_key_lists(loss, parts, estimated),
+        parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
-        values=tuple(forward.lines()),
-        call=_call(loss, parts, forward),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
         asked=asked(loss),
         modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
-        writes=tuple((statement.target, statement.name) for statement in loss.writes),
-        returns=(
-            *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
-            *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
-        ),
         masks=tuple(
             (
                 *_mask_of_key(role),
@@ -214,7 +211,11 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     yield ""
     yield "Raises:"
-    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    policies = (
+        ", or a policy gives no distribution"
+        if any(one.policy and not one.plain for one in loss.networks)
+        else ""
+    )
     methods = ", or an object lacks a method" if loss.modules else ""
     yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(
@@ -258,75 +259,48 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
         yield RefusalPlan(broken, literal(requirement.message))
 
 
-def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallPlan:
-    args: list[Text] = [
-        where_needed(loss, parts.needed(made.symbol), forward.argument(made))
-        if made.replaced
-        else forward.argument(made)
-        for made in parts.values
-    ]
-    args += [
-        where_needed(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, parts, role))
-        for role in parts.roles
-    ]
-    if parts.masked:
-        args.append("self._mask(tensordict)")
-    if parts.estimates:
-        args.append("self._value_estimate(tensordict)")
-    args += [f"{one.name}=self.{one.name}" for one in parts.modules]
-    args += [f"has_{network.name}={has(network)}" for network in parts.networks]
-    args += [param_argument(one) for one in parts.params]
-    args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
-    for one in parts.learnables:
-        value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
-        args.append(using(f"{one.name}={value}", *value.uses))
-    return CallPlan(parts.function, tuple(args))
-
-
 def _may_lack(role: LossRole) -> bool:
     """Whether the data may lack what a role reads."""
     return role.optional or role.missing is not None
 
 
-def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
-    """The entry of `in_keys` for a role: none where nothing needs it."""
-    text = (
-        using(f"next_key(keys.{role.accepted})", "next_key") if role.after else Code(f"keys.{role.accepted}")
+def _key_lists(loss: CheckedLoss, parts: Sequence[PartArguments], roles: Sequence[LossRole]) -> KeyLists:
+    """The keys of roles, where something needs them."""
+    found = [(_needed(loss, parts, role), role) for role in roles]
+    return tuple(
+        (condition, tuple(_in_key(role) for _, role in group))
+        for condition, group in groupby(found, lambda one: one[0])
     )
-    needed = parts.needed(role_symbol(loss, role.name))
-    if needed in (ALWAYS, NEVER):  # what nothing needs the estimator reads, or a mask is
-        return text
+
+
+def _in_key(role: LossRole) -> Code:
+    """The entry of `in_keys` for a role."""
+    key = f"keys.{role.accepted}"
+    return using(f"next_key({key})", "next_key") if role.after else Code(key)
+
+
+def _needed(loss: CheckedLoss, parts: Sequence[PartArguments], role: LossRole) -> Text:
+    """The condition under which something reads the key of a role; empty if there is none."""
+    wanted = [(part, part.reads(loss, role)) for part in parts]
+    wanted = [(part, needed) for part, needed in wanted if needed != NEVER]
+    if not wanted or role.mask is not None:  # what no part needs another estimator may read
+        return ""
+    if len(wanted) == len(parts) and all(needed == ALWAYS for _, needed in wanted):
+        return ""
+    conditions = [_wanted(loss, part, needed) for part, needed in wanted]
+    return using(" or ".join(map(str, conditions)), *(use for one in conditions for use in one.uses))
+
+
+def _wanted(loss: CheckedLoss, part: PartArguments, needed: Condition) -> Code:
+    """When something is needed for a part of which an entry is returned."""
+    if part.alone:
+        return condition_code(loss, needed)
+    asked = f"self._wants({literal(part.part.name)})"
+    if needed == ALWAYS:
+        return Code(asked)
     chosen = condition_code(loss, needed)
-    return using(f"*([{text}] if {chosen} else [])", *text.uses, *chosen.uses)
-
-
-def _is_number(made: Forward) -> bool:
-    """Whether a value of the class is one number of each sample."""
-    return not (made.inner or made.replaced or made.type.dims or made.type.axes)
-
-
-def _read(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
-    record = "next_tensordict" if role.after else "tensordict"
-    if isinstance(role.missing, float) and role.type is not None:
-        dims = (*role.type.shape, *((1,) if role.type.col else ()))
-        dtype = f"torch.{role.type.dtype}"
-        text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
-        return using(text, "torch")
-    network = next((n for n in loss.networks if n.action == role.name), None)
-    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
-    read = "self._read_if_there" if role.optional else read
-    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
-    each = next(
-        (made for made in loss.forward if _is_number(made) and parts.needed(made.symbol) == ALWAYS), None
-    )
-    if loss.samples and role.type is not None and each is not None:
-        rank = role.type.rank + role.type.col
-        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
-    if network is None:
-        return Code(text)
-    values = next(made.name for made in loss.forward if made.network == network.name)
-    one = f"{values}[0]" if network.members else values
-    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
+    text = f"({chosen})" if len(needed.cases) > 1 else chosen.text
+    return using(f"{asked} and {text}", *chosen.uses)
 
 
 def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
@@ -341,28 +315,11 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     return text if network.apart is True else f"{text} if {network.apart} else None"
 
 
-def _reduced(loss: CheckedLoss, statement: Statement) -> str:
-    """A term, reduced over the samples that count for it."""
-    mask = ", terms.mask" if loss.mask is not None else ""
-    mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
-    first = "" if loss.means is None else f", first=self.means_first[self.{loss.means.by}]"
-    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask}{first})"
-
-
 def _mask_of_key(role: LossRole) -> tuple[str, Code]:
     """The variable of a mask that the data hold, and what reads it."""
     record = "self._next(tensordict)" if role.after else "tensordict"
     read = "_read_if_there" if role.optional else "_read"
     return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
-
-
-def _metric(loss: CheckedLoss, statement: Statement) -> Code:
-    if statement.target in loss.each:
-        return Code(f"terms.{statement.name}")
-    if loss.types[statement.target].level == "batch":
-        mask = ", terms.mask" if loss.mask is not None else ""
-        return Code(f"self._mean(terms.{statement.name}, tensordict{mask})")
-    return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 
 def _actions(loss: CheckedLoss) -> bool:

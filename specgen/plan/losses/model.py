@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from specgen.expr.symbols import Key
+from specgen.literals import literal
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.values import dataclass
+
+KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
+"""Keys as entries of a list, side by side under one condition; an empty condition is none."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class NetworkPlan:
         optional: whether it may be left out.
         policy: whether it gives a distribution.
         reparameterized: whether draws from that need gradients.
+        plain: whether it may be a module that gives none, which then is certain.
     """
 
     name: str
@@ -46,6 +51,15 @@ class NetworkPlan:
     optional: bool = False
     policy: bool = False
     reparameterized: bool = False
+    plain: bool = False
+
+    @property
+    def given(self) -> str:
+        """What the constructor takes of it, as an expression."""
+        if not self.policy or self.plain:
+            return "network" if self.qvalue else self.name
+        drawn = ", reparameterized=True" if self.reparameterized else ""
+        return f"as_policy({self.name}, {literal(self.name)}, type(self).__name__{drawn})"
 
     @property
     def annotation(self) -> str:
@@ -61,6 +75,45 @@ class ReturnPlan:
     name: str
     value: Text
     conditional: bool
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """What the class computes together.
+
+    Attributes:
+        name: its name.
+        record: what its pure function returns.
+        method: its method, where it has one of its own.
+        doc: the documentation of that.
+        owner: the variable that holds its terms.
+        outputs: the names of its terms and metrics.
+        now: the networks that read the data.
+        next: those that read the next record.
+        networks: those that it calls, but optional ones.
+        reads_keys: whether it reads data or calls networks by their keys.
+        reads_next: whether it reads the next tensordict.
+        values: what the networks give: assignments.
+        call: the call of the pure function.
+        writes: the fields of the keys that it writes, with those of the terms.
+        returns: its terms and metrics.
+    """
+
+    name: str
+    record: str
+    method: str
+    doc: tuple[str, ...]
+    owner: str
+    outputs: tuple[str, ...]
+    now: tuple[str, ...]
+    next: tuple[str, ...]
+    networks: tuple[str, ...]
+    reads_keys: bool
+    reads_next: bool
+    values: tuple[Line, ...]
+    call: CallPlan
+    writes: tuple[tuple[str, str], ...]
+    returns: tuple[ReturnPlan, ...]
 
 
 @dataclass(frozen=True)
@@ -137,15 +190,11 @@ class LossPlan:
         asked: those that are asked whether they were not 0, with the attributes that say so.
         modules: the objects of the constructor.
         learnables: the numbers that are learned.
-        in_keys: the keys that it reads, as entries of a list.
+        in_keys: the keys that it reads: entries of a list, with the condition under which they are read, if there is one.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
-        reads_next: whether `forward` reads the next tensordict.
+        parts: what it computes, in order.
         updates: the updates of these objects, each with the condition under which it is made.
-        values: what the networks give: assignments.
-        call: the call of the pure function.
-        writes: the fields of the keys that it writes, with those of the terms.
-        returns: terms and metrics.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
@@ -177,15 +226,11 @@ class LossPlan:
     asked: tuple[tuple[str, str], ...]
     modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
-    in_keys: tuple[Text, ...]
-    further_keys: tuple[Text, ...]
-    estimated: tuple[Text, ...]
-    reads_next: bool
+    in_keys: KeyLists
+    further_keys: KeyLists
+    estimated: KeyLists
+    parts: tuple[PartPlan, ...]
     updates: tuple[tuple[str, Text], ...]
-    values: tuple[Line, ...]
-    call: CallPlan
-    writes: tuple[tuple[str, str], ...]
-    returns: tuple[ReturnPlan, ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
@@ -193,6 +238,11 @@ class LossPlan:
     by_default: bool
     means_first: dict[str, tuple[int, ...] | None] | None
     scalars: bool
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes into the data."""
+        return any(part.writes for part in self.parts)
 
     @property
     def settles(self) -> bool:

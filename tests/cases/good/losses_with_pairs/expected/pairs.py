@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3e9a0afd193e178b4ae981fe6a67e81fba99ecb4fd9f1728d87ff011249db4fd
+# specgen: sha256=1eebe606145e1b563fe4f2d0460ec1d84a13f1d1e945ca57c9df98536da80d73
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
