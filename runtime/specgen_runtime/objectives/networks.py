@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -220,6 +220,33 @@ class FunctionalNetwork:
             return self.frozen(record, key, replaced, draws=draws)
         return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
 
+    def outputs(
+        self,
+        copy: Literal["live", "frozen", "target"],
+        record: TensorDictBase,
+        keys: Sequence[NestedKey],
+        replaced: Replaced | None = None,
+        *,
+        draws: bool = False,
+    ) -> dict[NestedKey, Tensor]:
+        """Several entries of what the network writes for ``record``, of one run with one of its sets of parameters.
+
+        Args:
+            copy: which parameters: see the methods of these names.
+            record: holds the network's ``in_keys`` at its root; it is not written to.
+            keys: some of the network's ``out_keys``.
+            replaced: what it reads instead of entries of the record, by their keys.
+            draws: whether what is replaced has a dimension of draws in front of the batch.
+
+        Raises:
+            KeyError: as `live`.
+        """
+        if copy != "live":
+            self._follow()
+        module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        written = module(self._inputs(record, replaced, draws))
+        return {key: self._entry(written, key) for key in keys}
+
     def dist(
         self,
         copy: Literal["live", "frozen", "target", "stored"],
@@ -305,7 +332,10 @@ class FunctionalNetwork:
             return value
         inputs = self._inputs(record, replaced, draws)
         outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
-        value = outputs.get(key, None)
+        return self._entry(outputs, key)
+
+    def _entry(self, written: TensorDictBase, key: NestedKey) -> Tensor:
+        value = written.get(key, None)
         if not isinstance(value, Tensor):
             raise KeyError(
                 f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"

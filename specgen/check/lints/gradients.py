@@ -15,6 +15,7 @@ from specgen.check.losses.forward import (
     Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
     Split,
 )
@@ -112,6 +113,8 @@ class Gradients:
                 parts = value.calls
             case Split():
                 parts = (value.run,)
+            case Output():
+                parts = (value.of,)
             case Noise():
                 parts = ()
             case Chosen():

@@ -10,6 +10,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
+from specgen.expr.types import Record as RecordType
 from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target", "stored"]
@@ -174,6 +175,19 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Output:
+    """One of several entries that a network writes: `world(now).mean`.
+
+    Attributes:
+        of: the run of the network.
+        role: the role of the entry.
+    """
+
+    of: ForwardValue
+    role: str
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two values, as a condition on the parameters says; only that one is computed.
 
@@ -192,6 +206,7 @@ ForwardValue: TypeAlias = (
     | Computed
     | Alias
     | NetworkCall
+    | Output
     | Joint
     | Split
     | Draw
@@ -211,7 +226,7 @@ class Forward:
         name: its name.
         value: what it is.
         network: the network that it comes from; empty of noise.
-        type: its type; a `Distribution` stays in the class.
+        type: its type; a `Distribution` and a `Record` stay in the class.
         path: the declaration that it stands in.
     """
 
@@ -236,7 +251,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution) or isinstance(self.value, Joint)
+        return isinstance(self.type, Distribution | RecordType) or isinstance(self.value, Joint)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -264,6 +279,8 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
             return value.calls
         case Split():
             return (value.run,)
+        case Output():
+            return (value.of,)
         case Draw():
             return (value.distribution,)
         case Noise():

@@ -19,13 +19,14 @@ from specgen.check.losses.forward import (
     Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
     Split,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.expr import Type
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
 from specgen.values import dataclass
 
@@ -115,6 +116,10 @@ class ForwardValues:
                 return self.type_of(value.calls[0])
             case Split():
                 return self.type_of(value.run)
+            case Output():
+                record = self.type_of(value.of)
+                assert isinstance(record, Record)
+                return replace(dict(record.fields)[value.role], col=False, axes=record.axes)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -139,6 +144,8 @@ class ForwardValues:
                 return value.name
             case Joint() | Split():
                 raise ValueError(f"{value} has a name")
+            case Output():
+                return f"{self._wish(value.of)}_{value.role}"
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():

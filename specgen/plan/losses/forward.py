@@ -19,6 +19,7 @@ from specgen.check.losses.forward import (
     Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
     Split,
     parts_of,
@@ -28,6 +29,7 @@ from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
 from specgen.expr import Symbol, Type, Typed
+from specgen.expr.types import Record
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
@@ -53,9 +55,8 @@ class ForwardPrinter:
         self._networks = {network.name: network for network in loss.networks}
         self._roles = {role.name: role for role in loss.roles}
         types: dict[str, Type | None] = {role.name: role.type for role in loss.roles}
-        types |= {
-            one.output: one.type for one in loss.networks if not one.policy and types.get(one.output) is None
-        }
+        written = (one for network in loss.networks for one in network.outputs)
+        types |= {role: type for role, type in written if types.get(role) is None}
         self._types = types
         self._values = ForwardValues(self._networks, types, frozenset(), list(loss.forward))
         drawn = {made.value.draw: made.name for made in loss.forward if isinstance(made.value, DrawnLogProb)}
@@ -120,6 +121,9 @@ class ForwardPrinter:
                 return self._joined(value)
             case Split():
                 return self._split(value)
+            case Output():
+                record, behind = self.value(value.of), ".squeeze(-1)" if self._is_column(value.role) else ""
+                return using(f"{_inside(record)}[keys.{self._key(value.role)}]{behind}", *record.uses)
             case Draw():
                 return self._draw(value, "")
             case Noise():
@@ -160,6 +164,9 @@ class ForwardPrinter:
             plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
             text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
             return using(text, *uses)
+        if isinstance(network.type, Record):
+            copy, roles = literal(call.variant), [f"keys.{self._key(role)}" for role, _ in network.outputs]
+            return using(f"{owner}.outputs({copy}, {record}, ({', '.join(roles)}){replaced})", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(

@@ -129,7 +129,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
     """The roles whose entries have a known number of dimensions, but those that every loss knows."""
-    outputs = {network.output: network.type for network in loss.networks if not network.policy}
+    outputs = dict(one for network in loss.networks for one in network.outputs)
     actions = {network.action for network in loss.networks}  # stored as a number or one-hot
     for role in loss.roles:
         type = role.type or outputs.get(role.name)
@@ -231,7 +231,9 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
 
 
 def _gives(network: LossNetwork) -> str:
-    return f"{'gives the distribution of' if network.policy else 'writes'} `{network.output}`."
+    if network.policy:
+        return f"gives the distribution of `{network.output}`."
+    return f"writes {', '.join(f'`{role}`' for role, _ in network.outputs)}."
 
 
 def _what(loss: CheckedLoss) -> str:
