@@ -182,16 +182,25 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
+    if len(plan.parts) > 1 or plan.parent:
+        yield "LossPart"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if plan.modules:
+        yield "with_methods"
     if plan.bounds:
         yield "add_bounds"
     if "action_spec" in plan.keywords:
         yield "TensorSpec"
     for one in plan.coefficients:
-        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
+        yield from ("settle", "settled") if one.settled else ()
+        yield "add_coefficient_parts" if one.parts else "add_coefficient"
+        yield from ("switched",) if one.true_is else ()
+        yield from ("adapt",) if one.adapted else ()
+        if one.doc and not one.settled:
+            yield "own_buffer"
     if plan.estimators:
         yield "ValueEstimators"
     if plan.masks:
@@ -199,5 +208,5 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
-    yield from ("as_policy" for network in plan.networks if network.policy)
+    yield from ("is_random_policy" if one.plain else "as_policy" for one in plan.networks if one.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)

@@ -6,7 +6,28 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, Param, text_or_mapping
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, Number, Param, text_or_mapping
+
+
+def _form(value: object) -> str:
+    """Which form of a field a value has: `long`, a mapping, or `short`."""
+    return "long" if isinstance(value, (dict, Declaration)) else "short"
+
+
+DROP = "drop"
+"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == DROP else validated(value)
+
+
+T = TypeVar("T")
+Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
+"""What a loss that extends another one may drop, in a schema that is written in Python.
+
+Checks never see the word: what is dropped is gone before they begin.
+"""
 
 
 class Network(Declaration):
@@ -14,6 +35,7 @@ class Network(Declaration):
 
     Attributes:
         policy: the role of the action whose distribution it gives.
+        plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes.
         qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
             action is read as their index, however it is stored.
         in_: what it reads (`in`), by default; the network that the user gives decides.
@@ -27,6 +49,7 @@ class Network(Declaration):
     """
 
     policy: str | None = None
+    plain: Literal["delta"] | None = None
     qvalue: str | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, str] = Field(default_factory=dict)
@@ -37,19 +60,51 @@ class Network(Declaration):
     doc: str = ""
 
 
+class Auto(Declaration):
+    """What a number is that the caller leaves to the loss, in full.
+
+    Attributes:
+        value: the number.
+        when: the condition on parameters and networks under which the loss has one; elsewhere it stays None.
+    """
+
+    value: Expression
+    when: Expression
+
+
+AutoField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Auto, Tag("long")], Discriminator(_form)
+]
+"""A computed number as its bare expression, or in full."""
+
+
+class Limits(Declaration):
+    """What must hold of one part of a pair, besides what holds of both: closed bounds, and open ones."""
+
+    min: Number | None = None
+    max: Number | None = None
+    above: Number | None = None
+    below: Number | None = None
+
+
 class LossParam(Param):
     """A parameter of a loss.
 
     Attributes:
         buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
-            or the name that it has in the state dict.
+            or the name that it has in the state dict; of a number that may be a pair also `parts`, if these are always
+            the buffers.
         fixed: whether it is a constant of the loss: no keyword of the constructor.
-        auto: the number that the word "auto" stands for, if that is the default.
+        auto: the number that the default stands for: the word "auto", or None where it is `optional`.
+        parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
+        true_is: the parameter whose number True stands for; False is None then.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     fixed: bool = False
-    auto: Expression | None = None
+    auto: AutoField | None = None
+    parts: Annotated[list[str] | dict[str, Limits], Field(union_mode="left_to_right", default_factory=list)]
+    true_is: str | None = None
 
 
 class LossKey(Declaration):
@@ -57,8 +112,8 @@ class LossKey(Declaration):
 
     Attributes:
         key: the default key, dotted when nested.
-        domain: the keywords of the constructor of which one says what its values are: `action_spec`, its spec, and
-            `bounds`, its bounds.
+        domain: who says what its values are: keywords of the constructor, of which one is given, `action_spec`, its spec,
+            and `bounds`, its bounds; a policy, by its own spec.
         type: the type of what is read there; rewards and done flags have theirs.
         role: the name that users rename it by, where expressions call it otherwise.
         optional: whether the data may lack it (then ``given(name)`` is false in conditions).
@@ -69,13 +124,29 @@ class LossKey(Declaration):
     """
 
     key: str = ""
-    domain: list[Literal["action_spec", "bounds"]] = Field(default_factory=list)
+    domain: Droppable[list[str]] = Field(default_factory=list)
     type: str | None = None
     role: str | None = None
     optional: bool = False
     when: Expression | None = None
     missing: Expression | None = None
     mask: Expression | None = None
+    doc: str = ""
+
+
+class PassedModule(Declaration):
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        protocol: what it can do: a `normalizer` has `normalize(x)`, a `value_norm` `denormalize(x)` and `scale()`, too.
+        optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        update: the role of what it is updated by, before all else, when the loss is trained; it has a method `update(x)`.
+        doc: one line for the generated docstring.
+    """
+
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool = False
+    update: str | None = None
     doc: str = ""
 
 
@@ -148,13 +219,9 @@ class Metric(Declaration):
     when: Expression | None = None
 
 
-def _param_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Param)) else "short"
-
-
 LossParamField = Annotated[
     Annotated[bool | int | float | str, Tag("short")] | Annotated[LossParam, Tag("long")],
-    Discriminator(_param_form),
+    Discriminator(_form),
 ]
 """A parameter as its bare default, or in full."""
 
@@ -167,26 +234,6 @@ EstimatorField = Annotated[
     Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(text_or_mapping)
 ]
 """An estimator as its bare name, or in full."""
-
-
-DROP = "drop"
-"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
-
-
-def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
-    return value if value == DROP else validated(value)
-
-
-T = TypeVar("T")
-Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
-"""What a loss that extends another one may drop, in a schema that is written in Python.
-
-Checks never see the word: what is dropped is gone before they begin.
-"""
-
-
-def _form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
 
 
 TermField = Annotated[
@@ -212,13 +259,18 @@ class Loss(DeclaredClass):
         params: constructor keywords.
         require: conditions on the parameters, by what is said when one does not hold.
         learnable: scalars that are trained with the networks.
+        modules: objects of the constructor, such as normalizers, whose methods expressions call.
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
         mask: which samples count, in every term, metric and statistic over the batch.
+        reduce: over which dimensions of the samples terms take means before the reduction, by the words of a parameter,
+            which is called `by`; `none` for no reduction.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
+        update: what buffers become after the terms, `next.name` by name, where the loss is trained.
     """
 
     extends: str | None = None
@@ -228,10 +280,16 @@ class Loss(DeclaredClass):
     params: dict[str, LossParamField] = Field(default_factory=dict)
     require: dict[str, Expression] = Field(default_factory=dict)
     learnable: dict[str, Droppable[Learnable]] = Field(default_factory=dict)
+    modules: dict[str, Droppable[PassedModule]] = Field(default_factory=dict)
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: Expression | None = None
+    reduce: dict[str, Annotated[list[str] | str, Field(union_mode="left_to_right")]] = Field(
+        default_factory=dict
+    )
+    functional: bool = True
     let: dict[str, Expression] = Field(default_factory=dict)
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
+    update: dict[str, Expression] = Field(default_factory=dict)

@@ -2,30 +2,60 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f4842136dfcc4619a5d32add552d503c0936fad22166d9b808a95597f719f0c
+# specgen: sha256=24d152f2825deaa18dd0ac8d0abaed838ea88392f13914fbb075e5e7b92ee108
 """The generated losses."""
 
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
-from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
-from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
+from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
+from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
+from .decision_transformer import (
+    DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
+)
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .grpo import (
+    CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
+    GRPOLossTerms,
+)
 from .iql import (
-    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+    DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
+    IQLLoss, IQLLossOutput, IQLQvalueTerms,
 )
 from .policy_gradient import (
-    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+    A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
+    ReinforceLossOutput, ReinforceValueTerms,
 )
-from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .ppo import (
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, KLPENPPOCriticTerms,
+    KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOObjectiveTerms, PPOCriticTerms, PPOLoss, PPOLossOutput,
+    PPOObjectiveTerms,
+)
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
-from .sac import SACLoss, SACLossOutput, SACLossTerms
-from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
+from .sac import (
+    DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms, SACValueTerms,
+)
+from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
+from .td3 import (
+    TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
+    TD3QvalueTerms,
+)
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms",
-    "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss",
-    "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms",
-    "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
+    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
+    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DAPO",
+    "DAPOOutput", "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss",
+    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
+    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss",
+    "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss",
+    "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms",
+    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss",
+    "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms",
+    "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput",
+    "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

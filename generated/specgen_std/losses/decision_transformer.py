@@ -2,18 +2,23 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a386dd1eaabd144ad6f85f63fd797ff7e868d1167b9583f1ef5c7966766f2406
+# specgen: sha256=5e29ae6a573452a5f85ab99655f8eabf19d78cd1766c040e4a6155a9d8d1535c
 """Decision transformers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from specgen_runtime.objectives import LossModule, Reduction, distance_loss
-from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
+import torch
 from torch import Tensor, nn
+from specgen_runtime.objectives import (
+    LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
+    distance_loss, moved_between, settle, settled,
+)
+from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["DTLoss", "DTLossOutput", "DTLossTerms"]
+__all__ = ["DTLoss", "DTLossOutput", "DTLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms"]
 
 
 class DTLossTerms(NamedTuple):
@@ -141,6 +146,213 @@ class DTLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class OnlineDTLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss_log_likelihood: Tensor
+    """[*batch], before the reduction"""
+    loss_entropy: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+
+
+def online_dt_loss(
+    drawn_log_prob: Tensor, dist_log_prob: Tensor, *, target_entropy: Tensor, log_alpha: Tensor
+) -> OnlineDTLossTerms:
+    """The terms of `OnlineDTLoss`, one value per sample.
+
+    Args:
+        drawn_log_prob: float32 [draw, *batch], from `actor_network`.
+        dist_log_prob: float32 [*batch], from `actor_network`.
+        target_entropy: the entropy that is wanted.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.OnlineDTLoss.let
+    alpha = torch.exp(log_alpha)
+    H = -drawn_log_prob.mean(dim=0)
+    # losses.OnlineDTLoss.terms
+    loss_log_likelihood = -dist_log_prob
+    loss_entropy = -alpha.detach() * H
+    loss_alpha = alpha * (H.detach() - target_entropy)
+    # losses.OnlineDTLoss.metrics
+    with torch.no_grad():
+        alpha_2 = alpha.detach()
+        entropy = H.detach()
+    return OnlineDTLossTerms(
+        loss_log_likelihood=loss_log_likelihood, loss_entropy=loss_entropy, loss_alpha=loss_alpha,
+        alpha=alpha_2, entropy=entropy,
+    )
+
+
+class OnlineDTLoss(LossModule):
+    """The losses of the online decision transformer (Zheng et al. 2022, section 4): the policy gives the
+    actions in the data a high likelihood, and keeps an entropy that is wanted, which a learned
+    temperature weighs.
+
+        `loss_log_likelihood` trains `actor_network`.
+        `loss_entropy` trains `actor_network`.
+        `loss_alpha` trains `log_alpha`.
+
+    Keys, by the name that `set_keys` takes:
+        action_target: action; what was done
+        action_pred: action; what the policy says
+    """
+
+    @dataclass
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action_target: NestedKey = "action"
+        action_pred: NestedKey = "action"
+
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_log_likelihood": ("actor_network",),
+        "loss_entropy": ("actor_network",),
+        "loss_alpha": ("log_alpha",),
+    }
+    out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
+
+    actor_network: TensorDictModuleBase
+    actor_network_params: TensorDictParams
+    alpha_init: Tensor
+    min_alpha: float | None
+    max_alpha: float | None
+    fixed_alpha: bool
+    samples_mc_entropy: int
+    log_alpha: Tensor
+    min_log_alpha: Tensor | None
+    max_log_alpha: Tensor | None
+
+    def __init__(
+        self, actor_network: nn.Module, *, alpha_init: float = 1.0, min_alpha: float | None = None,
+        max_alpha: float | None = None, fixed_alpha: bool = False,
+        target_entropy: float | Literal["auto"] = "auto", samples_mc_entropy: int = 1,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+    ) -> None:
+        """The losses of the online decision transformer (Zheng et al. 2022, section 4): the policy gives the
+        actions in the data a high likelihood, and keeps an entropy that is wanted, which a learned
+        temperature weighs.
+
+        Args:
+            actor_network: the policy, which gives a distribution over `action`; what it reads is its
+                business, such as returns to go.
+            alpha_init: the first temperature. Defaults to 1.0, > 0.
+            min_alpha: the lowest temperature. Defaults to None, > 0.
+            max_alpha: the highest temperature. Defaults to None, > 0.
+            fixed_alpha: keep the temperature as it is. Defaults to False.
+            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action_target).
+            samples_mc_entropy: how many draws estimate the entropy. Defaults to 1, >= 1.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
+
+        Raises:
+            TypeError: if a network is not a module, or a policy gives no distribution.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__(functional=functional)
+        if not alpha_init > 0:
+            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
+        if min_alpha is not None and not min_alpha > 0:
+            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
+        if max_alpha is not None and not max_alpha > 0:
+            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
+        if not samples_mc_entropy >= 1:
+            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
+        self.min_alpha = min_alpha
+        self.max_alpha = max_alpha
+        self.fixed_alpha = fixed_alpha
+        self.samples_mc_entropy = samples_mc_entropy
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
+        self.convert_to_functional(
+            as_policy(actor_network, "actor_network", type(self).__name__, reparameterized=True),
+            "actor_network",
+            create_target_params=False,
+        )
+        add_coefficient(self, "alpha_init", alpha_init)
+        settle(self, "target_entropy", target_entropy, self._auto_target_entropy)
+        add_learnable(
+            self,
+            "log_alpha",
+            math.log(alpha_init),
+            low=math.log(min_alpha) if min_alpha is not None else None,
+            high=math.log(max_alpha) if max_alpha is not None else None,
+            fixed=fixed_alpha,
+        )
+
+    def _auto_target_entropy(self) -> float:
+        return -action_size(self, "action_target", self.tensor_keys.action_target, None, self.actor_network)
+
+    @property
+    def target_entropy(self) -> Tensor:
+        """The buffer `target_entropy`; "auto" stands for -dim(action_target).
+
+        Raises:
+            RuntimeError: if that is wanted, and nobody says what is needed of the spec.
+        """
+        return settled(self, "target_entropy", self._auto_target_entropy)
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [*self._network_in_keys, keys.action_target]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.OnlineDTLoss.let
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        drawn, drawn_log_prob = dist.rsample_and_log_prob(self.samples_mc_entropy)
+        # losses.OnlineDTLoss.terms
+        dist_log_prob = dist.log_prob(
+            self._read_without_gradient(tensordict, keys.action_target, "action_target")
+        )
+        terms = online_dt_loss(
+            drawn_log_prob, dist_log_prob, target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+        return TensorDict(
+            {
+                "loss_log_likelihood": self._reduce_loss(terms.loss_log_likelihood, tensordict),
+                "loss_entropy": self._reduce_loss(terms.loss_entropy, tensordict),
+                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "alpha": torch.as_tensor(terms.alpha),
+                "entropy": self._mean(terms.entropy, tensordict),
+            }
+        )
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> OnlineDTLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, *, action_target: NestedKey | None = ..., action_pred: NestedKey | None = ...
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> OnlineDTLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
 if TYPE_CHECKING:
 
     class DTLossOutput(TypedTensorDict[
@@ -149,5 +361,12 @@ if TYPE_CHECKING:
     ]):
         """What `DTLoss` returns."""
 
+    class OnlineDTLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"],
+        Float[Tensor, "*batch"],
+    ]):
+        """What `OnlineDTLoss` returns."""
+
 else:
-    DTLossOutput = TensorDict
+    DTLossOutput = OnlineDTLossOutput = TensorDict

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b8eccfc9bb87fd2b3934fed6a4fc690e59b125c52da1279dc61b35bf2506d692
+# specgen: sha256=9e10a5adb30ddcc54df1e2ca558dd4f82b210ec774cbc8f4a5eb8477dec7ca25
 """Deep Q-learning."""
 
 from __future__ import annotations

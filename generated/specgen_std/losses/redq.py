@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5534d7cb75dbe86c5d0d4c7ce3e94429026b7e751f49fe53eb13c60ee2f11128
+# specgen: sha256=d04d20d3f2660e93e16c725dc6f0334cce8819e4c7f6743eb821ede72a47e0b8
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations

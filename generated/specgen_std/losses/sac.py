@@ -2,8 +2,8 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b7eea0275ee95ea66d3099117ef313dafee508f3d1511f93e6c30bbc720180a2
-"""Soft actor-critic."""
+# specgen: sha256=cb381f50f458366b970684e74dc0697b39c4b3b79d78cfe4ae5daeedca7b5356
+"""Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -28,35 +29,27 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["SACLoss", "SACLossOutput", "SACLossTerms"]
+__all__ = [
+    "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
+]
 
 
-class SACLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class SACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
 
-    loss_actor: Tensor
-    """[*batch], before the reduction"""
     loss_qvalue: Tensor
     """[*batch], before the reduction"""
-    loss_alpha: Tensor
-    """[*batch], before the reduction"""
-    loss_value: Tensor | None
-    """[*batch], before the reduction; None unless given(value_network)"""
-    alpha: Tensor
-    """to be logged"""
-    entropy: Tensor
-    """to be logged"""
     priority: Tensor
     """[*batch, 1]; the squared temporal-difference error"""
 
 
-def sac_loss(
+def sac_qvalue(
     next_q: Tensor | None, value_network_target_next: Tensor | None, next_action_log_prob: Tensor | None,
-    q: Tensor, log_p: Tensor, q_new: Tensor, v: Tensor | None, v_q: Tensor | None,
-    v_action_log_prob: Tensor | None, value_estimate: Callable[[Tensor], Tensor], *, has_value_network: bool,
-    loss_function: Literal["l2", "l1", "smooth_l1"], target_entropy: Tensor, log_alpha: Tensor,
-) -> SACLossTerms:
-    """The terms of `SACLoss`, one value per sample.
+    q: Tensor, value_estimate: Callable[[Tensor], Tensor], *, has_value_network: bool,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor | None,
+) -> SACQvalueTerms:
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample.
 
     Args:
         next_q: float32 [ensemble, *batch], from `qvalue_network`; needed where not has_value_network.
@@ -65,46 +58,87 @@ def sac_loss(
         next_action_log_prob: float32 [*batch], from `actor_network`; needed where not
             has_value_network.
         q: float32 [ensemble, *batch], from `qvalue_network`.
-        log_p: float32 [*batch], from `actor_network`.
-        q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        v: float32 [*batch], from `value_network`; needed where has_value_network.
-        v_q: float32 [ensemble, *batch], from `qvalue_network`; needed where has_value_network.
-        v_action_log_prob: float32 [*batch], from `actor_network`; needed where has_value_network.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         has_value_network: whether `value_network` was given.
         loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature; needed where not has_value_network.
+    """
+    # losses.SACLoss.let
+    alpha = torch.exp(not_none(log_alpha)).detach() if not has_value_network else None
+    next_value = (
+        not_none(value_network_target_next)
+        if has_value_network
+        else (not_none(next_q) - not_none(alpha) * not_none(next_action_log_prob)).amin(dim=0)
+    )
+    goal = value_estimate(next_value).detach()
+    # losses.SACLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.SACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return SACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class SACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+
+
+def sac_actor(log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor) -> SACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        q_new: float32 [ensemble, *batch], from `qvalue_network`.
         target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (
-        not_none(value_network_target_next)
-        if has_value_network
-        else (not_none(next_q) - alpha * not_none(next_action_log_prob)).amin(dim=0)
-    )
-    goal = value_estimate(next_value).detach()
-    v_goal = (
-        (not_none(v_q).amin(dim=0) - alpha * not_none(v_action_log_prob)).detach()
-        if has_value_network
-        else None
-    )
     # losses.SACLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
-    loss_value = distance_loss(not_none(v), not_none(v_goal), loss_function) if has_value_network else None
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
         entropy = -log_p
-    # losses.SACLoss.writes
-    with torch.no_grad():
-        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
-    return SACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, loss_value=loss_value,
-        alpha=alpha_2, entropy=entropy, priority=priority,
-    )
+    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+
+
+class SACValueTerms(NamedTuple):
+    """`loss_value` of `SACLoss`, one value per sample."""
+
+    loss_value: Tensor
+    """[*batch], before the reduction"""
+
+
+def sac_value(
+    v: Tensor, v_q: Tensor, v_action_log_prob: Tensor, *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    log_alpha: Tensor,
+) -> SACValueTerms:
+    """`loss_value` of `SACLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `value_network`.
+        v_q: float32 [ensemble, *batch], from `qvalue_network`.
+        v_action_log_prob: float32 [*batch], from `actor_network`.
+        loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.SACLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    v_goal = (v_q.amin(dim=0) - alpha * v_action_log_prob).detach()
+    # losses.SACLoss.terms
+    loss_value = distance_loss(v, v_goal, loss_function)
+    return SACValueTerms(loss_value=loss_value)
 
 
 class SACLoss(LossModule):
@@ -168,6 +202,17 @@ class SACLoss(LossModule):
         "alpha",
         "entropy",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",),
+            now=("qvalue_network",),
+            next=("actor_network", "qvalue_network", "value_network"),
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+        "value": LossPart(("loss_value",), now=("actor_network", "qvalue_network", "value_network"), next=()),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -328,14 +373,17 @@ class SACLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [
+            *self._network_in_keys,
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
+        ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _sac_qvalue_terms(self, tensordict: TensorDictBase) -> SACQvalueTerms:
+        """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
@@ -367,51 +415,73 @@ class SACLoss(LossModule):
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
+        return sac_qvalue(
+            next_q,
+            value_network_target_next,
+            next_action_log_prob,
+            q,
+            self._value_estimate(tensordict),
+            has_value_network=self.value_network is not None,
+            loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
+            if not self.value_network is not None
+            else None,
+        )
+
+    def _sac_actor_terms(self, tensordict: TensorDictBase) -> SACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
         dist = actor_network.dist("live", tensordict, generator=self.generator)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
-        v = (
-            self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
-            if self.value_network is not None
-            else None
-        )
-        v_dist = (
-            actor_network.dist("target", tensordict, generator=self.generator)
-            if self.value_network is not None
-            else None
-        )
-        v_action, v_action_log_prob = (
-            not_none(v_dist).rsample_and_log_prob() if self.value_network is not None else (None, None)
-        )
-        v_q = (
-            qvalue_network.target(
-                tensordict,
-                keys.state_action_value,
-                {keys.action: not_none(v_action)},
-                randomness=self.vmap_randomness,
-            ).squeeze(-1)
-            if self.value_network is not None
-            else None
-        )
-        terms = sac_loss(
-            next_q, value_network_target_next, next_action_log_prob, q, log_p, q_new, v, v_q,
-            v_action_log_prob, self._value_estimate(tensordict),
-            has_value_network=self.value_network is not None, loss_function=self.loss_function,
-            target_entropy=self.target_entropy,
+        return sac_actor(
+            log_p, q_new, target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        outputs = {
-            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-            "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-            "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-            "alpha": torch.as_tensor(terms.alpha),
-            "entropy": self._mean(terms.entropy, tensordict),
-        }
-        if terms.loss_value is not None:
-            outputs["loss_value"] = self._reduce_loss(terms.loss_value, tensordict)
+
+    def _sac_value_terms(self, tensordict: TensorDictBase) -> SACValueTerms:
+        """`loss_value` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
+        v = self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
+        v_dist = actor_network.dist("target", tensordict, generator=self.generator)
+        v_action, v_action_log_prob = v_dist.rsample_and_log_prob()
+        v_q = qvalue_network.target(
+            tensordict, keys.state_action_value, {keys.action: v_action}, randomness=self.vmap_randomness
+        ).squeeze(-1)
+        return sac_value(
+            v, v_q, v_action_log_prob, loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        if self._wants("value"):
+            value_terms = self._sac_value_terms(tensordict)
+            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -440,6 +510,373 @@ class SACLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class DiscreteSACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def discrete_sac_qvalue(
+    qvalue_network_target_next: Tensor, next_dist_log_probs: Tensor, next_dist_probs: Tensor,
+    qvalue_network_now: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor,
+) -> DiscreteSACQvalueTerms:
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample.
+
+    Args:
+        qvalue_network_target_next: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        next_dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
+        next_dist_probs: float32 [*batch, n_actions], from `actor_network`.
+        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        action: int64 [*batch]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.DiscreteSACLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    next_q = qvalue_network_target_next.amin(dim=0)
+    next_log_p = torch.clamp(next_dist_log_probs, min=-1.0e8)
+    next_value = (next_dist_probs * (next_q - alpha * next_log_p)).sum(dim=-1)
+    goal = value_estimate(next_value).detach()
+    q = torch.gather(
+        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
+    ).squeeze(-1)
+    # losses.DiscreteSACLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.DiscreteSACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return DiscreteSACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class DiscreteSACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+
+
+def discrete_sac_actor(
+    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, target_entropy: Tensor,
+    log_alpha: Tensor,
+) -> DiscreteSACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample.
+
+    Args:
+        p: float32 [*batch, n_actions], from `actor_network`.
+        dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
+        qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        target_entropy: the entropy that is wanted.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.DiscreteSACLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    all_log_p = torch.clamp(dist_log_probs, min=-1.0e8)
+    log_p = (p * all_log_p).sum(dim=-1)
+    q_all = qvalue_network_frozen_now.amin(dim=0)
+    # losses.DiscreteSACLoss.terms
+    loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
+    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    # losses.DiscreteSACLoss.metrics
+    with torch.no_grad():
+        alpha_2 = alpha.detach()
+        entropy = -log_p
+    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+
+
+class DiscreteSACLoss(LossModule):
+    """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
+    learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
+
+        `loss_actor` trains `actor_network`.
+        `loss_qvalue` trains `qvalue_network`.
+        `loss_alpha` trains `log_alpha`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the squared temporal-difference error
+        priority_weight: priority_weight; importance weights of the samples
+        value: state_value; for the value estimator
+        advantage: advantage; for the value estimator
+        value_target: value_target; for the value estimator
+        action_value: action_value; written by qvalue_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        value: NestedKey = "state_value"
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        action_value: NestedKey = "action_value"
+
+    default_value_estimator = ValueEstimators.TD0
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 1}
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_qvalue": ("qvalue_network",),
+        "loss_alpha": ("log_alpha",),
+    }
+    out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",), now=("qvalue_network",), next=("actor_network", "qvalue_network")
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+    }
+
+    actor_network: TensorDictModuleBase
+    actor_network_params: TensorDictParams
+    qvalue_network: TensorDictModuleBase
+    qvalue_network_params: TensorDictParams
+    target_qvalue_network_params: TensorDictParams
+    loss_function: Literal["l2", "l1", "smooth_l1"]
+    num_qvalue_nets: int
+    delay_qvalue: bool
+    separate_losses: bool
+    alpha_init: Tensor
+    min_alpha: float | None
+    max_alpha: float | None
+    fixed_alpha: bool
+    target_entropy: Tensor
+    num_actions: int | None
+    target_entropy_weight: float
+    log_alpha: Tensor
+    min_log_alpha: Tensor | None
+    max_log_alpha: Tensor | None
+    action_space: ActionSpace
+
+    def __init__(
+        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module], *,
+        loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1", num_qvalue_nets: int = 2,
+        delay_qvalue: bool = True, separate_losses: bool = False, alpha_init: float = 1.0,
+        min_alpha: float | None = None, max_alpha: float | None = None, fixed_alpha: bool = False,
+        target_entropy: float | Literal["auto"] = "auto", num_actions: int | None = None,
+        target_entropy_weight: float = 0.98, action_space: ActionSpaceName | TensorSpec | None = None,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None,
+    ) -> None:
+        """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
+        learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
+
+        Args:
+            actor_network: the policy, which gives a distribution over `action`.
+            qvalue_network: one value for each action, `action_value`; one module, or one for each member.
+            loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
+            num_qvalue_nets: how many action values are learnt; the smallest one counts. Defaults to 2, >=
+                1.
+            delay_qvalue: give the action values target parameters, which a `SoftUpdate` or `HardUpdate`
+                moves. Defaults to True.
+            separate_losses: let `loss_actor` alone train what the networks share. Defaults to False.
+            alpha_init: the first temperature. Defaults to 1.0, > 0.
+            min_alpha: the lowest temperature. Defaults to None, > 0.
+            max_alpha: the highest temperature. Defaults to None, > 0.
+            fixed_alpha: keep the temperature as it is. Defaults to False.
+            target_entropy: the entropy that is wanted. Defaults to "auto", which is target_entropy_weight *
+                math.log(num_actions).
+            num_actions: how many actions there are; needed for the entropy that is wanted. Defaults to
+                None, >= 1.
+            target_entropy_weight: the entropy that is wanted, as a share of that of a policy to which all
+                actions are equal. Defaults to 0.98.
+            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
+                the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+
+        Raises:
+            TypeError: if a network is not a module, or a policy gives no distribution.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__()
+        if loss_function not in ("l2", "l1", "smooth_l1"):
+            raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if not num_qvalue_nets >= 1:
+            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
+        if not alpha_init > 0:
+            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
+        if min_alpha is not None and not min_alpha > 0:
+            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
+        if max_alpha is not None and not max_alpha > 0:
+            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
+        if num_actions is not None and not num_actions >= 1:
+            raise ValueError(f"num_actions must be >= 1, got {num_actions}")
+        if target_entropy == "auto" and num_actions is None:
+            raise ValueError('target_entropy="auto" needs num_actions')
+        self.loss_function = loss_function
+        self.num_qvalue_nets = num_qvalue_nets
+        self.delay_qvalue = delay_qvalue
+        self.separate_losses = separate_losses
+        self.min_alpha = min_alpha
+        self.max_alpha = max_alpha
+        self.fixed_alpha = fixed_alpha
+        self.num_actions = num_actions
+        self.target_entropy_weight = target_entropy_weight
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
+        self.convert_to_functional(
+            as_policy(actor_network, "actor_network", type(self).__name__),
+            "actor_network",
+            create_target_params=False,
+        )
+        network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
+        self.convert_to_functional(
+            network,
+            "qvalue_network",
+            expand_dim=num_qvalue_nets,
+            create_target_params=delay_qvalue,
+            compare_against=actor_network.parameters() if separate_losses else None,
+        )
+        add_coefficient(self, "alpha_init", alpha_init)
+        add_coefficient(
+            self,
+            "target_entropy",
+            target_entropy_weight * math.log(not_none(num_actions))
+            if target_entropy == "auto"
+            else target_entropy,
+        )
+        add_learnable(
+            self,
+            "log_alpha",
+            math.log(alpha_init),
+            low=math.log(min_alpha) if min_alpha is not None else None,
+            high=math.log(max_alpha) if max_alpha is not None else None,
+            fixed=fixed_alpha,
+        )
+        self.make_value_estimator()
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            *(
+                [keys.action, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
+        ]
+
+    def _discrete_sac_qvalue_terms(self, tensordict: TensorDictBase) -> DiscreteSACQvalueTerms:
+        """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.DiscreteSACLoss.let
+        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+        qvalue_network_target_next = qvalue_network.target(
+            next_tensordict, keys.action_value, randomness=self.vmap_randomness
+        )
+        next_dist_log_probs = next_dist.log_probs()
+        next_dist_probs = next_dist.probs()
+        qvalue_network_now = qvalue_network.live(
+            tensordict, keys.action_value, randomness=self.vmap_randomness
+        )
+        return discrete_sac_qvalue(
+            qvalue_network_target_next,
+            next_dist_log_probs,
+            next_dist_probs,
+            qvalue_network_now,
+            action_index(
+                self._read(tensordict, keys.action, "action"),
+                qvalue_network_target_next[0],
+                self.action_space,
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def _discrete_sac_actor_terms(self, tensordict: TensorDictBase) -> DiscreteSACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.DiscreteSACLoss.let
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        p = dist.probs()
+        dist_log_probs = dist.log_probs()
+        qvalue_network_frozen_now = qvalue_network.frozen(
+            tensordict, keys.action_value, randomness=self.vmap_randomness
+        )
+        return discrete_sac_actor(
+            p, dist_log_probs, qvalue_network_frozen_now, target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._discrete_sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._discrete_sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        return TensorDict(outputs)
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> DiscreteSACLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ...,
+            advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ...,
+            action_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> DiscreteSACLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
 if TYPE_CHECKING:
 
     class SACLossOutput(TypedTensorDict[
@@ -449,5 +886,11 @@ if TYPE_CHECKING:
     ]):
         """What `SACLoss` returns."""
 
+    class DiscreteSACLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"], Float[Tensor, "*batch"],
+    ]):
+        """What `DiscreteSACLoss` returns."""
+
 else:
-    SACLossOutput = TensorDict
+    SACLossOutput = DiscreteSACLossOutput = TensorDict

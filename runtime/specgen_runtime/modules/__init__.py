@@ -38,6 +38,7 @@ from specgen_runtime.modules.networks.layers import SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.recurrent.gru import GRUModule
@@ -89,10 +90,12 @@ __all__ = [
     "OneHotOrdinal",
     "Ordinal",
     "OrnsteinUhlenbeckProcessModule",
+    "PopArtValueNorm",
     "ProbabilisticActor",
     "QValueActor",
     "QValueModule",
     "ReparamGradientStrategy",
+    "RunningMeanStd",
     "SafeModule",
     "SafeProbabilisticModule",
     "SafeProbabilisticTensorDictSequential",

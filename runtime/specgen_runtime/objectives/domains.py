@@ -78,8 +78,8 @@ def action_size(
         leaf, batch = _leaf(spec, key, owner)
     except KeyError:
         raise UnknownDomainError(
-            f"{owner}: nobody says how many numbers {role!r} ({key!r}) has: give action_spec, a policy with a spec of it, "
-            "or the number that is computed from it"
+            f"{owner}: nobody says how many numbers {role!r} ({key!r}) has: give a spec of it, by action_spec or a policy "
+            "that has one, or the number that is computed from it"
         ) from None
     if isinstance(leaf, Composite):
         return sum(one.shape[batch:].numel() for one in leaf.values(True, True))

@@ -1,11 +1,12 @@
-"""What stands for advantages and targets that the data of a loss lack: those of its value estimator."""
+"""What losses ask of their value estimator: targets, and what stands for advantages that the data lack."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from specgen_runtime.objectives.value import ValueEstimatorBase
 from specgen_runtime.typing import NestedKey
@@ -34,3 +35,12 @@ def with_estimates(
         data.set(key, value)
     estimated: TensorDictBase = data
     return estimated
+
+
+def estimate_in(tensordict: TensorDictBase, estimator: ValueEstimatorBase) -> Callable[[Tensor], Tensor]:
+    """The estimator as a function from the value of each sample's next state, ``[*batch]``, to its target."""
+
+    def value_estimate(next_value: Tensor) -> Tensor:
+        return estimator.value_estimate(tensordict, next_value=next_value.unsqueeze(-1)).squeeze(-1)
+
+    return value_estimate

@@ -312,6 +312,8 @@ class FunctionalModule(TensorDictModuleParent):
         self._bind_networks()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
+            raise AttributeError(message)
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]

@@ -15,7 +15,12 @@ from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
-from specgen_runtime.objectives.policies import PolicyDistribution
+from specgen_runtime.objectives.policies import (
+    CertainPolicy,
+    PolicyDistribution,
+    distribution_module,
+    stored_distribution,
+)
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -71,6 +76,11 @@ class FunctionalNetwork:
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
         return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+
+    @property
+    def stored_keys(self) -> list[NestedKey]:
+        """Where a policy writes the parameters of its distribution."""
+        return list(distribution_module(self.skeleton, self.name).in_keys)
 
     @property
     def frozen_module(self) -> TensorDictModuleBase | None:
@@ -166,27 +176,38 @@ class FunctionalNetwork:
 
     def dist(
         self,
-        copy: Literal["live", "frozen", "target"],
+        copy: Literal["live", "frozen", "target", "stored"],
         record: TensorDictBase,
         replaced: Replaced | None = None,
         *,
         draws: bool = False,
+        samples: int = 0,
         generator: torch.Generator | None = None,
+        plain: NestedKey | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
         Args:
-            copy: which parameters: see the methods of these names.
+            copy: which parameters: see the methods of these names; ``"stored"`` is the distribution that the policy wrote
+                into the record, which is not run.
             record: holds the network's ``in_keys`` at its root; it is not written to.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
+            samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
             generator: what draws from the distribution take their random numbers from.
+            plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
-        self._follow()
+        if copy == "stored":
+            return stored_distribution(self.skeleton, record, self.name, generator)
+        if copy != "live":
+            self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        if plain is not None and not hasattr(module, "get_dist"):
+            output = self._call(copy, module, record, plain, replaced, draws, "error")
+            return CertainPolicy(output, record.batch_dims + (draws and bool(replaced)))
         if copy not in self._dist_steps:
             self._dist_steps[copy] = steps_to_distribution(module) if self._functional else None
         known = self._dist_steps[copy]
@@ -196,10 +217,11 @@ class FunctionalNetwork:
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
-                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
+                dims = record.batch_dims + (draws and bool(replaced)) + samples
+                return PolicyDistribution(made, dims, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""

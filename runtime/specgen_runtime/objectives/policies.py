@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from tensordict import TensorDictBase
-from tensordict.nn import CompositeDistribution
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import CompositeDistribution, ProbabilisticTensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from specgen_runtime.modules.distributions import (
+    Delta,
     deterministic_sample,
     entropy,
     kl_divergence,
@@ -19,8 +20,9 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
-from specgen_runtime.modules.distributions.draws import Draw, sum_of_parts
+from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
 from specgen_runtime.objectives.composites import as_action, composite_log_prob
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.random_state import drawing_from
 
 
@@ -73,7 +75,7 @@ class PolicyDistribution:
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return _drawn(self.distribution.sample(_shape(n)))
+            return _drawn(sample(self.distribution, _shape(n)))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
@@ -107,6 +109,18 @@ class PolicyDistribution:
         """The log-probability of each discrete action, ``[*batch, n_actions]``."""
         return log_probs(self.distribution)
 
+    def answered(self) -> Tensor:
+        """Which samples are of the policy, bool of the shape of `log_prob`: the mask that its distribution carries.
+
+        That of a language model marks the tokens that it answered with. All are, where the distribution has no
+        ``mask`` of one truth value for each of its values.
+        """
+        mask = getattr(self.distribution, "mask", None)
+        if not isinstance(mask, Tensor) or mask.shape != self.distribution.batch_shape:
+            shape, device = self.distribution.batch_shape, _device_of(self.distribution)
+            mask = torch.ones(shape, dtype=torch.bool, device=device)
+        return mask.flatten(-self._event_dims).all(-1) if self._event_dims else mask
+
     def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
         """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
 
@@ -119,6 +133,55 @@ class PolicyDistribution:
         if isinstance(value, TensorDictBase):
             return sum_of_parts([value], value.batch_dims)
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
+
+
+class CertainPolicy(PolicyDistribution):
+    """What stands for the distribution of a network that gives none: it is certain of what it writes.
+
+    Actions that are whole numbers are choices, of which it writes the log-probabilities up to a constant.
+
+    Args:
+        output: what it writes, ``[*batch, *event]``.
+        batch_dims: how many dimensions the batch has.
+    """
+
+    def __init__(self, output: Tensor, batch_dims: int) -> None:
+        super().__init__(
+            Delta(output, batch_shape=output.shape[:batch_dims], event_shape=output.shape[batch_dims:]),
+            batch_dims,
+        )
+        self._output = output
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability of a choice.
+
+        Args:
+            value: whole numbers: an index, ``[*batch]`` or ``[*batch, 1]``, or one-hot, ``[*batch, n]``.
+
+        Returns:
+            Shape ``[*batch]``.
+
+        Raises:
+            TypeError: of numbers with a fraction: an action that is certain has no density.
+        """
+        if value.is_floating_point():
+            raise TypeError(
+                "a network without a distribution is certain of what it writes: only actions that are whole numbers "
+                f"have a likelihood, got {value.dtype}"
+            )
+        logits = self._output.log_softmax(-1)
+        if value.shape == logits.shape and value.shape[-1] > 1:
+            return (logits * value).sum(-1)
+        index = value if value.ndim == logits.ndim else value.unsqueeze(-1)
+        return logits.gather(-1, index.long()).squeeze(-1)
+
+
+def is_random_policy(module: nn.Module) -> bool:
+    """Whether a module gives a distribution that is not certain of one action."""
+    if not hasattr(module, "get_dist"):
+        return False
+    classes = [getattr(part, "distribution_class", None) for part in module.modules()]
+    return not any(getattr(one, "__name__", "") in ("Delta", "TanhDelta") for one in classes)
 
 
 def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool = False) -> nn.Module:
@@ -146,6 +209,56 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
             f"{fixed.__name__} has none"
         )
     return module
+
+
+def distribution_module(policy: nn.Module, name: str) -> ProbabilisticTensorDictModule:
+    """The module of a policy that makes its distribution.
+
+    Args:
+        policy: the policy.
+        name: what it is called in the loss, for messages.
+
+    Raises:
+        TypeError: if the policy makes it itself.
+    """
+    found = [part for part in policy.modules() if isinstance(part, ProbabilisticTensorDictModule)]
+    if not found:
+        raise TypeError(
+            f"{name}: the distribution that the policy stored is made by a ProbabilisticTensorDictModule of it; "
+            f"{type(policy).__name__} has none"
+        )
+    return found[-1]
+
+
+def stored_distribution(
+    policy: nn.Module, record: TensorDictBase, name: str, generator: torch.Generator | None
+) -> PolicyDistribution:
+    """The distribution that a policy wrote into a record, without gradients; it is not run.
+
+    Args:
+        policy: the policy.
+        record: holds the parameters of the distribution.
+        name: what the policy is called in the loss, for messages.
+        generator: what draws take their random numbers from.
+
+    Raises:
+        KeyError: if the record lacks one of them.
+    """
+    last = distribution_module(policy, name)
+    stored = {
+        key: required(record, key, owner=name, role="a parameter of the distribution") for key in last.in_keys
+    }
+    made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
+    return PolicyDistribution(made, record.batch_dims, generator)
+
+
+def _device_of(distribution: Distribution) -> torch.device | None:
+    """The device of the parameters of a distribution, those of the one that it is made of included."""
+    for value in distribution.__dict__.values():
+        found = _device_of(value) if isinstance(value, Distribution) else getattr(value, "device", None)
+        if isinstance(found, torch.device):
+            return found
+    return None
 
 
 def _drawn(draw: Draw) -> Tensor:

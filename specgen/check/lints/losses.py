@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
@@ -74,6 +74,7 @@ class LossToLint:
         file, path, loss: where it is declared, and what it says.
         networks, roles, learnables: what it declares.
         computed: the parameters that computed defaults read.
+        read_as: the parameters whose values expressions read under other names, by those.
         forward: what the networks compute.
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
@@ -88,6 +89,7 @@ class LossToLint:
     roles: tuple[LossRole, ...]
     learnables: tuple[CheckedLearnable, ...]
     computed: frozenset[str]
+    read_as: Mapping[str, str]
     forward: tuple[Forward, ...]
     require: tuple[Statement, ...]
     let: tuple[Statement, ...]
@@ -117,7 +119,9 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
     reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     reads |= frozenset(parts.computed)
+    reads |= {parts.read_as[name] for name in reads if name in parts.read_as}
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
+    flags.add(parts.loss.reduce.get("by"))
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
@@ -128,6 +132,11 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     for one in parts.learnables:
         if one.name not in reads:
             warn_unread(file.key_span(*path, "learnable", one.name), "learnable", one.name, sink)
+    called = {name.split(".")[0] for each in parts.statements for name in each.calls}
+    for name in loss.modules:
+        if name not in called:
+            help = f"call a method: `{name}.normalize(x)`; or leave it out"
+            warn_unread(file.key_span(*path, "modules", name), "module", name, sink, help)
     acted = {network.action for network in parts.networks}
     acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}

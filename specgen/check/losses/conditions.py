@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Final
 
@@ -23,9 +23,15 @@ _NONZERO: Final = "is not 0"
 """What the function that makes a truth value of a number is called: nothing that could be written."""
 
 
+def nonzero_name(name: str) -> str:
+    """The name of the truth value that a buffer was not 0 when the loss was made: one that nobody can write."""
+    return f"{name} {_NONZERO}"
+
+
 def read_condition(source: Scalar, scope: Mapping[str, Binding], sink: Sink) -> Typed | None:
     """A condition on parameters, where a number stands for its not being 0; None after reporting that it is none."""
-    expr = parse(source, sink)
+    parsed = parse(source, sink)
+    expr = None if parsed is None else with_random(parsed, scope, source, sink)
     if expr is None:
         return None
     functions: dict[str, Builtin] = {GIVEN.name: GIVEN, _NONZERO: NONZERO}
@@ -43,8 +49,37 @@ def infer_requirement(
     expr: Expr, scope: Mapping[str, Binding], source: SourceText, sink: Sink
 ) -> Typed | None:
     """A requirement on parameters, in whose parts numbers stand for their not being 0, too."""
-    meant = _truth(expr, scope) if isinstance(expr, tree.Logic) else expr
+    named = with_random(expr, scope, source, sink)
+    if named is None:
+        return None
+    meant = _truth(named, scope) if isinstance(named, tree.Logic) else named
     return infer(meant, scope, source, sink, functions={GIVEN.name: GIVEN, _NONZERO: NONZERO})
+
+
+def random_of(network: str) -> str:
+    """The name in a scope of whether a network that may be certain is not: one that nobody can write."""
+    return f"random({network})"
+
+
+def with_random(expr: Expr, scope: Mapping[str, Binding], source: SourceText, sink: Sink) -> Expr | None:
+    """An expression with names in the place of `random(network)`; None after reporting what is no such network."""
+    failed = False
+
+    def change(part: Expr) -> Expr:
+        nonlocal failed
+        if not isinstance(part, tree.Call) or part.function.path != "random":
+            return part
+        asked = part.args[0].path if len(part.args) == 1 and isinstance(part.args[0], tree.Name) else ""
+        if random_of(asked) in scope:
+            return tree.Name(random_of(asked), part.start, part.end)
+        failed = True
+        message = "`random` asks whether a network gives a distribution, that may also be certain"
+        help = f"declare it so: `{asked or 'actor_network'}: {{policy: action, plain: delta}}`"
+        sink.add(rules.RANDOM.at(source.span_of(part.start, part.end), message, help=help))
+        return part
+
+    made = tree.changed(expr, change)
+    return None if failed else made
 
 
 def _truth(expr: Expr, scope: Mapping[str, Binding]) -> Expr:
@@ -52,6 +87,8 @@ def _truth(expr: Expr, scope: Mapping[str, Binding]) -> Expr:
     match expr:
         case tree.Logic():
             return replace(expr, operands=tuple(_truth(operand, scope) for operand in expr.operands))
+        case tree.Name() if (asked := nonzero_name(expr.path)) in scope:
+            return tree.Name(asked, expr.start, expr.end)
         case tree.Name() if (found := scope.get(expr.path)) and found.type.python and found.static is None:
             if found.type.dtype not in ("bool", "str"):
                 function = tree.Name(_NONZERO, expr.start, expr.end)
@@ -74,13 +111,19 @@ def condition_text(condition: Condition) -> str:
                 joined = f" {node.op} ".join(text(arg, arg.op != node.op) for arg in node.args)
                 return f"({joined})" if inner else joined
             case _:
-                return print_expression(node, lambda symbol: symbol.name).text
+                return print_expression(node, _written).text
 
     return text(condition.typed)
 
 
 def _named(node: Typed) -> str:
     return "" if node.symbol is None else node.symbol.name
+
+
+def _written(symbol: Symbol) -> str:
+    """What stands for a symbol in a condition, as one would write it."""
+    *before, last = symbol.path.split(".")
+    return last if before[-1:] == ["nonzero"] else symbol.name
 
 
 @dataclass
@@ -94,7 +137,7 @@ class Presence:
     """
 
     sink: Sink
-    known: Sequence[Condition] = ()
+    known: tuple[Condition, ...] = ()
     there: dict[Symbol, Condition] = field(default_factory=dict)
 
     def may_be_missing(self, binding: Binding) -> None:

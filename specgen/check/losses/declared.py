@@ -7,13 +7,14 @@ from dataclasses import field, replace
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.builtins import WORDS
 from specgen.check.losses.coefficients import Coefficients, without_auto
-from specgen.check.losses.conditions import read_condition
+from specgen.check.losses.conditions import random_of, read_condition
 from specgen.check.losses.distributions import policy_type
 from specgen.check.losses.domains import Domains
 from specgen.check.losses.estimators import estimators, missing
 from specgen.check.losses.learnables import CheckedLearnable, Learnables
 from specgen.check.losses.masks import mask_of_key
 from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
+from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
@@ -22,7 +23,8 @@ from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
+from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.tree import subexpressions
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
@@ -50,6 +52,7 @@ class Declared:
         networks, roles: those whose declaration is right.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: the objects of the constructor whose methods expressions call.
         estimators: the value estimators that users may choose, the default first; none where there is none.
         value_role: the role whose key the estimator takes for the value.
     """
@@ -69,21 +72,31 @@ class Declared:
     value_role: str = "value"
 
     def __post_init__(self) -> None:
-        self.domains = Domains(self.path, self.sink)
+        self.domains = Domains(self.file, self.path, self.sink)
+        self.modules = Modules(self.file, self.path, self.loss.modules, self.names, self.sink)
 
     def check(self) -> None:
         """Check them all."""
         given = without_auto(self.loss.params)
         self.params, scope = check_params(self.file, self.path, given, OF_LOSSES, self.names, self.sink)
         self.scope = {**WORDS, **scope}
-        learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
-        self.learnables = learnables.checked(self.loss.learnable)
+        learnables = Learnables(self.file, self.path, self.loss, scope, self.names, self.sink)
+        self.learnables = learnables.checked()
         self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
+            if network.plain:
+                self.scope[random_of(network.name)] = network.random(".".join(self.path))
+        self.modules.declare()
+        self.scope |= self.modules.scope
+        coefficients = Coefficients(
+            self.file, self.path, self.loss, self.scope, self.domains, self.names, self.sink
+        )
+        coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
+        self.modules.updated(self.roles)
         for role in self.roles:
             if role.type is not None:
                 place = (*self.path, "keys", role.name)
@@ -99,14 +112,11 @@ class Declared:
                 self.scope[role.name] = Binding(
                     role.type, role.interval, what="key", symbol=symbol, optional=role.optional
                 )
-        self.domains.declare(self.loss, self.roles)
+        self.domains.declare(self.loss, self.roles, self.networks)
         for name, domain in self.domains.found.items():
-            for index, word in enumerate(domain.keywords):
+            for index, word in domain.places:
                 self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
         self.scope |= self.domains.bounds
-        coefficients = Coefficients(
-            self.file, self.path, self.loss.params, self.scope, self.domains, self.sink
-        )
         self.params, self.coefficients = coefficients.checked(self.params)
         roles = [role.name for role in self.roles]
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
@@ -116,9 +126,38 @@ class Declared:
 
     @property
     def computed(self) -> frozenset[str]:
-        """The parameters that computed defaults read."""
-        made = (one.auto for one in self.coefficients.values() if one.auto is not None)
-        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
+        """The parameters that other parameters read: computed defaults, and what True stands for."""
+        kept = self.coefficients.values()
+        made = [typed for one in kept for typed in (one.auto, one.auto_when) if typed is not None]
+        switches = frozenset(one.true_is for one in kept if one.true_is is not None)
+        return switches | {symbol.name for typed in made for symbol in typed.symbols_read}
+
+    def readable(self, expr: Expr, source: SourceText) -> Expr | None:
+        """An expression with names in the place of bounds, in which no pair is read as one number; else None."""
+        for part in subexpressions(expr):
+            kept = self.coefficients.get(part.path) if isinstance(part, tree.Name) else None
+            if kept is not None and kept.parts:
+                names = " or ".join(part.symbol.name for part in kept.parts)
+                message = f"`{kept.name}` may be a pair of numbers"
+                span = source.span_of(part.start, part.end)
+                self.sink.add(rules.PARAM_FORM.at(span, message, help=f"read {names}"))
+                return None
+        return self.domains.bounded(expr, source) if self.modules.fits(expr, source) else None
+
+    @property
+    def read_as(self) -> dict[str, str]:
+        """The parameters whose values expressions read under other names, by those."""
+        kept = self.coefficients.values()
+        found = {part.symbol.name: one.name for one in kept for part in one.parts}
+        return found | {one.nonzero.name: one.name for one in kept}
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """What conditions ask for: parameters, networks and modules that may be left out, policies that may be certain."""
+        found = {param.name for param in self.params}
+        found |= {one.name for one in self.networks if one.optional}
+        found |= {random_of(one.name) for one in self.networks if one.plain}
+        return frozenset(found | {one.name for one in self.modules.checked if one.optional})
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
@@ -131,6 +170,13 @@ class Declared:
                 continue
             if network.policy is not None:
                 made += self._policy(name, network)
+                continue
+            if network.plain is not None:
+                message = f"`plain` is of a policy, which `{name}` is not"
+                help = "declare `policy` in the place of `out`, or leave `plain` out"
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "plain"), message, help=help)
+                )
                 continue
             if len(network.out) != 1:
                 self.sink.add(
@@ -208,7 +254,10 @@ class Declared:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
         made = policy_type(event, actions)
-        return [LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional)]
+        plain = network.plain is not None
+        return [
+            LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional, plain)
+        ]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""

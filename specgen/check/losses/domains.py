@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Final
 
-from specgen.check.losses.model import CheckedDomain, LossRole
+from specgen.check.losses.model import CheckedDomain, LossNetwork, LossRole
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import loss_domains as rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, full, tree
+from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, LossKey
 from specgen.values import dataclass
 
 _BOUNDS: Final = ("low", "high")
+_KEYWORDS: Final = ("action_spec", "bounds")
+"""The keywords of constructors that say what the values of a role are."""
 _FUNCTIONS: Final = (*_BOUNDS, "dim")
 
 
@@ -22,22 +25,30 @@ class Domains:
     """Reads the functions of domains in the expressions of one loss.
 
     Attributes:
-        path: the loss.
+        file, path: where the loss is declared.
         sink: takes every mistake.
         found: the domains, by role.
         read: the functions and roles that expressions read.
+        broken: the roles whose domain is declared wrongly; reads of it are not reported again.
     """
 
+    file: SchemaFile
     path: tuple[str, ...]
     sink: Sink
     found: dict[str, CheckedDomain] = field(default_factory=dict)
     read: set[tuple[str, str]] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
 
-    def declare(self, loss: Loss, roles: Iterable[LossRole]) -> None:
+    def declare(self, loss: Loss, roles: Iterable[LossRole], networks: Iterable[LossNetwork]) -> None:
         """Take in the roles that have a domain."""
+        policies = [one.name for one in networks if one.policy]
+        own = {one.output: one.name for one in networks}
         for role in roles:
             given = loss.keys.get(role.name)
             if not isinstance(given, LossKey) or not given.domain:
+                continue
+            if not self._known(given.domain, role.name, policies, loss):
+                self.broken.add(role.name)
                 continue
             path = ".".join((*self.path, "domains", role.name))
             low = high = None
@@ -46,7 +57,26 @@ class Domains:
                 low = Symbol(f"{path}.low", f"min_{role.name}", bound, full(bound.dtype))
                 high = Symbol(f"{path}.high", f"max_{role.name}", bound, full(bound.dtype))
             size = Symbol(f"{path}.dim", f"dim_{role.name}", Type("int64", (), "ctor"), Interval(1, 2**31))
-            self.found[role.name] = CheckedDomain(role.name, tuple(given.domain), low, high, size)
+            keywords = tuple((index, word) for index, word in enumerate(given.domain) if word in _KEYWORDS)
+            network = next((word for word in given.domain if word in policies), own.get(role.name))
+            if not keywords:
+                low = high = None
+            self.found[role.name] = CheckedDomain(role.name, keywords, network, low, high, size)
+
+    def _known(self, words: Iterable[str], role: str, policies: list[str], loss: Loss) -> bool:
+        """Whether a domain names keywords and policies; reported where it names something else."""
+        for index, word in enumerate(words):
+            if word in _KEYWORDS or word in policies:
+                continue
+            known = [*_KEYWORDS, *policies]
+            message = f"the domain of `{role}` is what a keyword or a policy says, and `{word}` is neither"
+            if word in loss.networks:
+                message = f"the domain of `{role}` is what the spec of a policy says, and `{word}` is none"
+            help = suggestion(word, known) or f"write some of {', '.join(known)}"
+            span = self.file.span(*self.path, "keys", role, "domain", index)
+            self.sink.add(rules.DOMAIN_OF.at(span, message, help=help))
+            return False
+        return True
 
     @property
     def bounds(self) -> dict[str, Binding]:
@@ -89,6 +119,9 @@ class Domains:
             role = part.args[0].path if len(part.args) == 1 and isinstance(part.args[0], tree.Name) else ""
             domain = self.found.get(role)
             message = help = None
+            if role in self.broken:
+                failed = True
+                return part
             if domain is None or part.keywords:
                 message = f"`{function}` is of a role that has a domain"
                 help = suggestion(role, self.found) or (
@@ -96,6 +129,9 @@ class Domains:
                 )
             elif function not in allowed:
                 message = otherwise.format(function, role)
+            elif function in _BOUNDS and not domain.keywords:
+                message = f"nobody says what the bounds of `{role}` are, but how many numbers it has"
+                help = f"add a keyword: `domain: [action_spec, {domain.network}]`"
             elif function in _BOUNDS and domain.low is None:
                 message = f"nobody knows the shape of `{role}`"
                 help = f'say its type: `{role}: {{…, type: "float32[n]"}}`'

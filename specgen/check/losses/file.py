@@ -8,6 +8,7 @@ from dataclasses import replace
 from specgen.check.losses.loss import CheckedLoss, check_loss
 from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
+from specgen.check.losses.part_names import check_part_names
 from specgen.check.model import Checked
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
@@ -53,7 +54,10 @@ def check_losses(
         if loss is None:
             parents[name] = replace(parents[name], sound=False)
         else:
-            checked[name] = Checked(replace(loss.value, parent=above))
-            made = LossClass(name, module, frozenset(role.accepted for role in loss.value.roles))
+            whole_loss = replace(loss.value, parent=above)
+            checked[name] = Checked(whole_loss)
+            roles = frozenset(role.accepted for role in loss.value.roles)
+            made = LossClass(name, module, roles, whole_loss.properties)
             parents[name] = replace(parents[name], made=made)
+    check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents

@@ -12,7 +12,7 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
-Variant = Literal["live", "frozen", "target"]
+Variant = Literal["live", "frozen", "target", "stored"]
 Record = Literal["now", "next"]
 DrawKind = Literal["rsample", "sample"]
 
@@ -43,7 +43,8 @@ class NetworkCall:
     """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
 
     Attributes:
-        network, variant, record: which network it is, with which parameters, and what it reads.
+        network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
+            wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
     """
 
@@ -63,7 +64,7 @@ class NetworkCall:
 
 @dataclass(frozen=True)
 class Count:
-    """How many draws are made: a whole number, or an expression of parameters.
+    """A number that a draw needs, an expression of parameters: how many there are, an end of what is drawn.
 
     `typed` is the expression as it was proved right.
     """
@@ -92,15 +93,19 @@ class Draw:
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard normal numbers, one for each of a value: `normal_like(action)`.
+    """Numbers that are drawn by themselves, one for each of a value: `normal_like(action)`, `uniform(-1, 1, like=action)`.
 
     Attributes:
         like: the value.
         site: the number of the draw.
+        ends: between which numbers uniform ones are drawn; None of standard normal ones.
+        count: how many are drawn for each number of the value, along the axis `draw`; None for one, without that axis.
     """
 
     like: ForwardValue
     site: int
+    ends: tuple[Count, Count] | None = None
+    count: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -205,10 +210,12 @@ def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
 
 
 def counts_of(value: ForwardValue) -> Iterator[Count]:
-    """The numbers of draws in a value."""
+    """The numbers that the draws in a value need."""
     for part in parts_of(value):
-        if isinstance(part, Draw | Read | Chosen) and part.count is not None:
+        if isinstance(part, Draw | Read | Chosen | Noise) and part.count is not None:
             yield part.count
+        if isinstance(part, Noise) and part.ends is not None:
+            yield from part.ends
 
 
 def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:

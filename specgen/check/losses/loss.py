@@ -9,26 +9,27 @@ from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
 from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
 from specgen.check.losses.coefficients import fixed_params
-from specgen.check.losses.conditions import infer_requirement
+from specgen.check.losses.conditions import infer_requirement, with_random
 from specgen.check.losses.declared import Declared
+from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    LossNetwork,
-    Requirement,
-)
+from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
+from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
+from specgen.check.losses.unused import report_unread_values, report_unused_targets
+from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
+from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
-from specgen.check.unread import all_reads, expression_of, report_unread
+from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
@@ -45,7 +46,7 @@ from specgen.expr import (
 )
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Estimator, Loss
+from specgen.schema.loss import Loss
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -88,7 +89,7 @@ class _Checker:
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
-        self.names = Names(self.sink, reserved_in_loss(self.name))
+        self.names = Names(self.sink, reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics)))
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
         self.declared.check()
         self.scope = self.declared.scope
@@ -98,8 +99,8 @@ class _Checker:
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
-        self.functions |= batch_functions(self._sample())
-        self.functions[TAKE.name] = take_of(networks, self.scope)
+        self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
+        self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
@@ -110,7 +111,7 @@ class _Checker:
                 {network.name: network for network in networks}, self.readable, frozenset().union(*taken)
             ),
             self.scope,
-            frozenset(param.name for param in params) | {one.name for one in networks if one.optional},
+            self.declared.flags,
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
@@ -124,20 +125,23 @@ class _Checker:
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let = self._section("let")
         mask = self._masking("mask") if self.loss.mask is not None else None
-        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        sections = ("terms", "metrics", "writes", "update")
+        terms, metrics, writes, update = map(self._section, sections)
         masks = {
             name: made
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        means = means_first(self.file, self.path, self.loss, params, self.sink)
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
                 schema_rules.MISSING_FIELD.at(place, f"`{self.name}` needs `terms`: what is minimised")
             )
         if not self.sink.has_errors:
-            self._targets_used(networks)
-            self._values_read()
+            targets, masked = self.calls.targets, self.outputs.masked
+            report_unused_targets(self.file, self.path, self.loss, networks, targets, self.sink)
+            report_unread_values(self.file, self.path, self.loss, masked, self.sink)
         if not self.sink.has_errors:
             parts = LossToLint(
                 self.file,
@@ -147,12 +151,13 @@ class _Checker:
                 self.declared.roles,
                 self.declared.learnables,
                 self.declared.computed,
+                self.declared.read_as,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
                 terms,
                 metrics,
-                writes,
+                (*writes, *update),
                 frozenset(self.calls.called),
                 self._asked([mask, *masks.values()]),
             )
@@ -171,12 +176,15 @@ class _Checker:
             terms=terms,
             metrics=metrics,
             writes=writes,
+            update=update,
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
             mask=mask,
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
+            means=means,
+            functional=self.loss.functional,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,
@@ -185,6 +193,7 @@ class _Checker:
             fixed=fixed_params(self.loss.params),
             coefficients=self.declared.coefficients,
             domains=self.declared.domains.used(),
+            modules=self.declared.modules.checked,
         )
         if not self.sink.has_errors:
             report_missing(checked, self.scope, self.sink)
@@ -217,7 +226,8 @@ class _Checker:
         for message in self.loss.require:
             source = self.file.scalar(*self.path, "require", message)
             expr = parse(source, self.sink)
-            typed = None if expr is None else infer_requirement(expr, self.scope, source, self.sink)
+            sound = expr is not None and known_when_made(expr, source, self.loss, "require", self.sink)
+            typed = infer_requirement(expr, self.scope, source, self.sink) if expr and sound else None
             if expr is None or typed is None:
                 continue
             if typed.type.dtype != "bool" or not typed.type.python:
@@ -262,6 +272,8 @@ class _Checker:
                 return True
             self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
+        if section == "update":
+            return updates_buffer(name, self.declared.coefficients, key, self.sink)
         if section != "let" and name.startswith("loss") != (section == "terms"):
             wrong, better = "the term `{}` would not be minimised", f"call it `loss_{name}`"
             if section == "metrics":
@@ -280,7 +292,10 @@ class _Checker:
         self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
     ) -> Statement | None:
         parsed = parse(source, self.sink)
-        expr = None if parsed is None else self.declared.domains.bounded(parsed, source)
+        expr = None if parsed is None else self.declared.readable(parsed, source)
+        expr = None if expr is None else with_random(expr, self.scope, source, self.sink)
+        if expr is not None and section == "terms" and name in self.outputs.elementwise:
+            expr = of_any_length(expr, self.scope)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)
@@ -315,7 +330,9 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws from its policies, rsample(dist), and noise, normal_like(x)"
+        undrawn = (
+            "a loss draws from its policies, rsample(dist), and noise, normal_like(x), uniform(0, 1, like=x)"
+        )
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:
@@ -372,28 +389,3 @@ class _Checker:
         where = ".".join(path)
         reads = free_names(expr) | {made.name for made in self.calls.values.found if made.name in called}
         return Statement(name, expr, source, reads, called, False, where, typed, symbol)
-
-    def _values_read(self) -> None:
-        """A value that nothing reads is a slip: most often another one is read in its place."""
-        sections = ("let", "terms", "metrics", "writes", "mask")
-        nodes = {name: self.file.node(*self.path, name) for name in sections if getattr(self.loss, name)}
-        masks = [self.file.node(*self.path, "terms", name, "mask") for name in self.outputs.masked]
-        let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])
-        given = self.loss.value_estimator
-        if isinstance(let, MappingNode) and reads is not None:
-            if isinstance(given, Estimator) and given.value is not None:
-                reads |= {given.value}
-            report_unread(let, self.loss.let, reads, reads, self.sink)
-
-    def _targets_used(self, networks: tuple[LossNetwork, ...]) -> None:
-        given = self.loss.value_estimator
-        read = self.calls.targets | ({given.network} if isinstance(given, Estimator) else set())
-        for network in networks:
-            if network.target is not False and network.name not in read:
-                self.sink.add(
-                    rules.UNUSED_TARGET.at(
-                        self.file.key_span(*self.path, "networks", network.name, "target"),
-                        f"nothing calls `{network.name}.target`",
-                        help=f"call {network.name}.target(next), or remove `target`",
-                    )
-                )

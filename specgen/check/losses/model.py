@@ -15,6 +15,9 @@ from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
+TRUTH = Type("bool", (), "ctor")
+"""A truth value that is known when a loss is made."""
+
 
 @dataclass(frozen=True)
 class LossNetwork:
@@ -30,6 +33,7 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
+        plain: whether it may be a module that gives no distribution, which then is certain.
     """
 
     name: str
@@ -41,6 +45,12 @@ class LossNetwork:
     members: str | None = None
     doc: str = ""
     optional: bool = False
+    plain: bool = False
+
+    def random(self, path: str) -> Binding:
+        """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""
+        symbol = Symbol(f"{path}.random.{self.name}", f"random_{self.name}", TRUTH, full("bool"))
+        return Binding(TRUTH, full("bool"), what="condition", symbol=symbol)
 
     def presence(self, path: str) -> Binding:
         """What `given` asks of an optional network of the loss at `path`."""
@@ -95,6 +105,27 @@ class LossRole:
 
 
 @dataclass(frozen=True)
+class CheckedModule:
+    """An object of the constructor whose methods expressions call.
+
+    Attributes:
+        name: the keyword, and the attribute of the loss.
+        protocol: what it can do.
+        optional: whether it may be left out.
+        update: the role of what it is updated by in training; None for what the loss does not change.
+        doc: one line.
+        symbol: the object.
+    """
+
+    name: str
+    protocol: Literal["normalizer", "value_norm"]
+    optional: bool
+    update: str | None
+    doc: str
+    symbol: Symbol
+
+
+@dataclass(frozen=True)
 class Requirement:
     """A condition on the parameters, and what is said when it does not hold."""
 
@@ -108,16 +139,32 @@ class CheckedDomain:
 
     Attributes:
         role: the role.
-        keywords: the keywords, of which one is given.
+        places: the keywords, of which one is given, with their places in the declaration.
+        network: the policy whose own spec says what they don't.
         low, high: its bounds; None where no expression reads them.
         size: how many numbers it has.
     """
 
     role: str
-    keywords: tuple[str, ...]
+    places: tuple[tuple[int, str], ...]
+    network: str | None
     low: Symbol | None
     high: Symbol | None
     size: Symbol
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The keywords."""
+        return tuple(word for _, word in self.places)
+
+
+@dataclass(frozen=True)
+class CoefficientPart:
+    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits."""
+
+    name: str
+    symbol: Symbol
+    range: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -127,23 +174,84 @@ class Coefficient:
     Attributes:
         name: the parameter.
         state: the name of the buffer.
-        auto: the number that the default, the word "auto", stands for; None for a parameter with another default.
+        auto: the number that the default stands for, the word "auto" or None; None for a parameter whose default
+            stands for itself.
         of_domain: whether that number is one of a spec, which may be known only when it is read.
+        auto_when: the condition under which there is that number; None for always.
+        symbol: its value.
+        nonzero: whether it was not 0 when the loss was made.
+        parts: what expressions read of a number that may be a pair, and the limits of each.
+        true_is: the parameter whose number True stands for.
+        apart: whether the parts are buffers of their own where one number is given, too.
     """
 
     name: str
     state: str
     auto: Typed | None
     of_domain: bool
+    auto_when: Typed | None
+    symbol: Symbol
+    nonzero: Symbol
+    parts: tuple[CoefficientPart, ...] = ()
+    true_is: str | None = None
+    apart: bool = False
+
+    @property
+    def filled(self) -> bool:
+        """Whether a number is there also where None is given."""
+        return self.auto is not None and self.auto_when is None
+
+
+@dataclass(frozen=True)
+class ParamRead:
+    """What expressions read of a parameter.
+
+    Attributes:
+        symbol: its value.
+        param: the parameter.
+        tensor: whether it is a buffer.
+        part: the name of the part of a pair that it is; empty elsewhere.
+        absent: whether it may be None.
+    """
+
+    symbol: Symbol
+    param: Parameter
+    tensor: bool
+    part: str = ""
+    absent: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the pure function."""
+        return self.symbol.name
+
+    @property
+    def asks(self) -> bool:
+        """Whether it says that a number was not 0 when the loss was made."""
+        return self.symbol.type.dtype == "bool" and self.param.kind != "bool"
+
+
+@dataclass(frozen=True)
+class MeansFirst:
+    """The means over dimensions of the samples that terms take before the reduction.
+
+    Attributes:
+        by: the parameter that says over which.
+        dims: these dimensions by its words, counted from the last one, -1; None where nothing is reduced.
+    """
+
+    by: str
+    dims: Mapping[str, tuple[int, ...] | None]
 
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it: its name, its dotted module, and its roles."""
+    """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
 
     name: str
     module: str
     roles: frozenset[str]
+    properties: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -152,19 +260,22 @@ class CheckedLoss:
 
     Attributes:
         forward: what the networks and distributions give, in order.
-        let, terms, metrics, writes: the statements of the pure function, over those values.
+        let, terms, metrics, writes, update: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
         mask: which samples count.
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
+        means: over which of them terms take means first; None where they don't.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
         fixed: the parameters that are constants.
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
+        modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -181,12 +292,15 @@ class CheckedLoss:
     terms: tuple[Statement, ...] = ()
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
+    update: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
     mask: Statement | None = None
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    means: MeansFirst | None = None
+    functional: bool = True
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
@@ -195,7 +309,34 @@ class CheckedLoss:
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
+    modules: tuple[CheckedModule, ...] = ()
     parent: LossClass | None = None
+
+    @property
+    def param_reads(self) -> tuple[ParamRead, ...]:
+        """What expressions read of the parameters, in order."""
+        found: list[ParamRead] = []
+        for param in self.params:
+            kept = self.coefficients.get(param.name)
+            if kept is None:
+                found.append(
+                    ParamRead(self.symbols[f"params.{param.name}"], param, False, absent=param.optional)
+                )
+                continue
+            found.append(ParamRead(kept.nonzero, param, False))
+            if kept.parts:
+                found += [ParamRead(part.symbol, param, True, part.name) for part in kept.parts]
+            else:
+                found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
+        return tuple(found)
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The parameters that the class reads by properties: buffers of other names, and what is one of its parent's."""
+        inherited = frozenset[str]() if self.parent is None else self.parent.properties
+        return inherited | {
+            one.name for one in self.coefficients.values() if one.state != one.name or one.of_domain
+        }
 
     @property
     def bounds(self) -> tuple[Symbol, ...]:

@@ -17,7 +17,7 @@ from specgen.check.losses.distributions import (
     is_of_distribution,
     meant_function,
 )
-from specgen.check.losses.draws import DrawReader, is_draw
+from specgen.check.losses.draws import DrawReader, drawn_for, is_draw
 from specgen.check.losses.forward import (
     Alias,
     Choice,
@@ -42,7 +42,7 @@ from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
-_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
+_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target", "stored": "stored"}
 _RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 
@@ -179,7 +179,7 @@ class NetworkCalls:
         if self._is_network(expr):
             return all(map(self._plain, keywords))
         if is_draw(expr):
-            return all(map(self._plain, expr.args[:1]))
+            return all(map(self._plain, drawn_for(expr)))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -332,8 +332,9 @@ class NetworkCalls:
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
-        plain = bool(expr.args) and self._plain(expr.args[0])
-        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        like = drawn_for(expr)
+        plain = bool(like) and self._plain(like[0])
+        value = self._plain_value(like[0], hoisted=hoisted) if plain else None
         if self._failed:
             return None
         self._draws += 1
@@ -354,7 +355,7 @@ class NetworkCalls:
             self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
             return None
         if variant not in _VARIANTS:
-            near = did_you_mean(variant, ("target", "frozen"))
+            near = did_you_mean(variant, tuple(_VARIANTS)[1:])
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
             self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
@@ -371,6 +372,11 @@ class NetworkCalls:
                 at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
                 self._error(rules.NETWORK_CALL, at, message, known)
                 return None
+        if variant == "stored" and (not network.policy or expr.keywords):
+            what = ", which reads nothing else" if network.policy else f"; `{name}` is no policy"
+            message = f"`.stored` is the distribution that a policy wrote into the data{what}"
+            self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
+            return None
         if variant == "target":
             if network.target is False:
                 message = f"`{name}` has no target parameters"

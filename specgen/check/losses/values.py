@@ -116,7 +116,9 @@ class ForwardValues:
                 function = value.kind if isinstance(value, Draw) else value.function
                 return result_type(function, distribution, given, counted=value.count is not None)
             case Noise():
-                return self.type_of(value.like)
+                like = self.type_of(value.like)
+                drawn = Type("", axes=("draw",) if value.count is not None else ())
+                return replace(like, axes=merged_axes(like, drawn))
             case Chosen():
                 return self.type_of(value.value)
             case DrawnLogProb():
@@ -132,7 +134,7 @@ class ForwardValues:
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
-                return "standard_normal"
+                return "standard_normal" if value.ends is None else "uniform"
             case Chosen():
                 return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():

@@ -44,3 +44,48 @@ params: {target_entropy: {type: float, default: auto, auto: -dim(action)}}
 """,
     without="The word reaches the formula: TypeError at the first batch.",
 )
+
+DOMAIN_OF = Rule(
+    "SG474",
+    "unknown source of a domain",
+    """\
+`domain` names who says what the values of a role are: the keywords `action_spec` and `bounds` of the constructor, and
+policies of the loss, which may have a spec of their own.
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+keys: {action: {key: action, domain: [actor_spec]}}
+```
+
+Write:
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+keys: {action: {key: action, domain: [action_spec, actor]}}
+```
+""",
+    without="TypeError of the constructor; or bounds of another action.",
+)
+
+WHEN_MADE = Rule(
+    "SG475",
+    "value of a batch where a loss is made",
+    """\
+`require`, the `auto` of a parameter, and `init`, `low` and `high` of a learned number are computed when the loss is made,
+of parameters. Values under `let` and what the data hold are known later, for each batch.
+
+```yaml
+params: {start: {default: 1.0, above: 0}}
+learnable: {log_alpha: {init: first}}
+let: {first: log(start)}
+```
+
+Write:
+
+```yaml
+params: {start: {default: 1.0, above: 0}}
+learnable: {log_alpha: {init: log(start)}}
+```
+""",
+    without="NameError in the constructor.",
+)

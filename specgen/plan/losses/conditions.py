@@ -36,3 +36,8 @@ def where_needed(loss: CheckedLoss, condition: Condition, value: Code, otherwise
 def role_symbol(loss: CheckedLoss, role: str) -> Symbol:
     """What the data hold under the key of a role, also where expressions can't read it."""
     return loss.symbols.get(f"keys.{role}") or Symbol(f"losses.{loss.name}.keys.{role}", role, Type("any"))
+
+
+def stored_symbol(loss: CheckedLoss, network: str) -> Symbol:
+    """The parameters of its distribution that a policy wrote into the data."""
+    return Symbol(f"losses.{loss.name}.stored.{network}", network, Type("any"))

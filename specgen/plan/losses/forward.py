@@ -20,7 +20,7 @@ from specgen.check.losses.forward import (
     Read,
     parts_of,
 )
-from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
@@ -28,7 +28,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
-from specgen.program.conditions import ALWAYS, Condition
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -60,6 +60,8 @@ class ForwardPrinter:
         for made in self._loss.forward:
             if made.replaced or isinstance(made.value, DrawnLogProb):
                 continue
+            if self._needed(made.symbol) == NEVER:
+                continue  # another part needs it
             value, name, otherwise = self.value(made.value), made.name, "None"
             if isinstance(made.value, Draw) and name in self._scored:
                 value = self._draw(made.value, "_and_log_prob")
@@ -91,8 +93,7 @@ class ForwardPrinter:
             case Draw():
                 return self._draw(value, "")
             case Noise():
-                like = self.value(value.like)
-                return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+                return self._noise(value)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
                 text = f"chosen_members({members}, {k}, self.generator)"
@@ -125,7 +126,10 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
+            samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
+            plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
+            text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
+            return using(text, *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(
@@ -143,6 +147,15 @@ class ForwardPrinter:
         distribution, n = self.value(draw.distribution), self._count(draw.count)
         return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
 
+    def _noise(self, noise: Noise) -> Code:
+        like, n = self.value(noise.like), self._count(noise.count)
+        if noise.ends is None:
+            return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+        ends = ", ".join(self._count(end).text for end in noise.ends)
+        behind = f", n={n}" if n.text else ""
+        text = f"uniform_like({like}, {ends}, self.generator{behind})"
+        return using(text, "uniform_like", *like.uses, *n.uses)
+
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)
         given = [self._scored_value(part) for part in read.given]
@@ -154,7 +167,7 @@ class ForwardPrinter:
     def _scored_value(self, value: ForwardValue) -> Code:
         """What is scored, as it is stored: data must have no gradients."""
         if isinstance(value, Data):
-            return Code(self._read(value).text.replace("self._read(", "self._read_without_gradient(", 1))
+            return Code("self._read_without_gradient(" + self._read(value).text.partition("(")[2])
         return self.value(value)
 
     def _count(self, count: Count | None) -> Code:
@@ -163,7 +176,7 @@ class ForwardPrinter:
     def _read(self, data: Data) -> Code:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after else "tensordict"
-        return Code(f"self._read({record}, keys.{role.accepted}, {literal(role.name)})")
+        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -172,6 +185,12 @@ class ForwardPrinter:
     def _is_column(self, role: str) -> bool:
         type = self._types.get(role)
         return type is not None and type.col
+
+
+def reader(loss: CheckedLoss, role: LossRole) -> str:
+    """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
+    number = role.type is not None and role.type.dims == () and not role.type.col
+    return "self._read_number" if number and not loss.samples else "self._read"
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:

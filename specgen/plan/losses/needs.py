@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.losses.forward import Alias, Choice, Data, DrawnLogProb, ForwardValue, values_below
+from specgen.check.losses.forward import (
+    Alias,
+    Choice,
+    Data,
+    DrawnLogProb,
+    ForwardValue,
+    NetworkCall,
+    values_below,
+)
 from specgen.check.losses.model import CheckedLoss
 from specgen.expr import Symbol
-from specgen.plan.losses.conditions import role_symbol
+from specgen.plan.losses.conditions import role_symbol, stored_symbol
 from specgen.program.conditions import NEVER, Condition, condition_of
 
 
@@ -28,6 +36,8 @@ def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Ma
         match value:
             case Alias(name) | DrawnLogProb(name):
                 add(symbols[name], under)
+            case NetworkCall(network, "stored"):
+                add(stored_symbol(loss, network), under)
             case Data(role):
                 add(role_symbol(loss, role), under)
             case Choice():

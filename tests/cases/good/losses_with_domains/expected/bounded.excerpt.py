@@ -18,7 +18,7 @@ def bounded_loss(
         max_action: float32 [a].
     """
     # losses.BoundedLoss.let
-    near = torch.minimum(torch.maximum(actor_now, min_action), max_action)
+    near = torch.clamp(actor_now, min_action, max_action)
     error = reward.squeeze(-1) - value_frozen_now_of_action(near)
     # losses.BoundedLoss.terms
     loss = weight * error**2 + target + rest
