@@ -249,3 +249,10 @@ def test_torchrl_pairs_samples() -> None:
     data["action_log_prob"] = data["action_log_prob"].unsqueeze(-1)
     wrong = theirs(data)["loss_objective"]
     assert abs(wrong - right) > 0.01
+
+
+def test_coefficients_are_on_the_device_that_is_asked_for() -> None:
+    loss = ClipPPOLoss(policy(), state_value(), device="meta")
+    assert {loss.get_buffer(name).device.type for name in ("entropy_coeff", "clip_epsilon")} == {"meta"}
+    assert next(loss.parameters()).device.type == "cpu"
+    assert ClipPPOLoss(policy(), state_value(), device=None).entropy_coeff.device.type == "cpu"

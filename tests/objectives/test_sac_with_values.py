@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_std.losses.sac import SACLoss
+from specgen_std.losses import A2CLoss, SACLoss
+from tensordict.nn import TensorDictModule
+from torch import nn
 
 from tests.objectives.peers import (
+    N_ACT,
     action_value,
     batch,
     gradients,
@@ -186,3 +189,36 @@ def test_what_is_behind_the_end_never_counts() -> None:
         data["next", "observation"][:] = torch.nan
         loss = SACLoss(policy(), action_value(), skip_done_states=skip, target_entropy=-1.0)
         assert loss(data)["loss_qvalue"].isfinite()
+
+
+@pytest.mark.peers
+def test_a_term_alone_draws_what_it_needs() -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    terms = {}
+    for cls in (SACLoss, objectives.SACLoss):
+        loss = cls(policy(), action_value(), target_entropy=-1.5)
+        torch.manual_seed(3)
+        whole = loss(batch(8).exclude("priority_weight"))["loss_actor"]
+        torch.manual_seed(3)
+        terms[cls] = (
+            whole,
+            loss.select_out_keys("loss_actor")(batch(8).exclude("priority_weight"))["loss_actor"],
+        )
+    assert torch.equal(*terms[objectives.SACLoss])
+    assert not torch.equal(*terms[SACLoss])
+
+
+@pytest.mark.peers
+def test_networks_read_what_the_data_hold() -> None:
+    """The peer's actor writes `loc` into the data of the caller, and ours nothing."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    critic = TensorDictModule(nn.Linear(N_ACT, 1), in_keys=["loc"], out_keys=["state_value"])
+    for cls in (A2CLoss, objectives.A2CLoss):
+        loss, data = cls(policy(), critic), batch(4, 3).exclude("priority_weight")
+        data["advantage"] = data["value_target"] = data["next", "reward"]
+        if cls is A2CLoss:
+            with pytest.raises(KeyError, match="critic_network reads 'loc'"):
+                loss(data)
+        else:
+            loss(data)
+        assert ("loc" in data) == (cls is not A2CLoss)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=007a1f141fc6e6d95d8dd8952e9cca31f4f326000f68310d18f0379f126d5a8d
+# specgen: sha256=5dada982a85589cae98eab6e42311f6f9e0ca60d0609f1681b21344efaaf989c
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -458,7 +458,7 @@ class CQLLoss(LossModule):
         max_q_backup: bool = False, deterministic_backup: bool = True, num_random: int = 10,
         with_lagrange: bool = False, lagrange_thresh: float = 0.0, joint_logsumexp: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
         importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
@@ -495,6 +495,7 @@ class CQLLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -556,6 +557,7 @@ class CQLLoss(LossModule):
             fixed=fixed_alpha,
         )
         add_learnable(self, "log_alpha_prime", 0.0 if with_lagrange else None)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 

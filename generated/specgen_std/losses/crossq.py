@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b1fca4c1e716651ea670a6e15c5dc4a1e4f2ec21a87748492c3d8ac513d1ab2d
+# specgen: sha256=299283810731e9610e13e73f9df825d31a5b5932b517a231bfbce96e0fc620f9
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class CrossQLoss(LossModule):
         min_alpha: float | None = None, max_alpha: float | None = None, fixed_alpha: bool = False,
         target_entropy: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of CrossQ (Bhatt et al. 2024, algorithm 1): those of soft actor-critic without target
         parameters.
@@ -229,6 +229,7 @@ class CrossQLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -277,6 +278,7 @@ class CrossQLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
 
     def _auto_target_entropy(self) -> float:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5dcd6e690eae53531a5a47513a58eeccccb60564a54077354d24b41520f09971
+# specgen: sha256=28ba611a0fd6add0ab2b15187b41133c0742f276c7f17a5e320cf2f01ecbef3e
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -227,6 +227,7 @@ class GRPOLoss(LossModule):
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of group relative policy optimization (Shao et al. 2024, eq. 3): tokens of answers with
         an advantage over others to the same prompt become likelier, until they are so by more than
@@ -257,6 +258,7 @@ class GRPOLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -297,6 +299,7 @@ class GRPOLoss(LossModule):
             create_target_params=False,
         )
         add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -621,6 +624,7 @@ class DAPO(GRPOLoss):
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of decoupled clip and dynamic sampling policy optimization (Yu et al. 2025, eq. 10): as
         `GRPOLoss`; its `clip_epsilon` is (0.2, 0.28).
@@ -650,6 +654,7 @@ class DAPO(GRPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -690,6 +695,7 @@ class DAPO(GRPOLoss):
             create_target_params=False,
         )
         add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
@@ -1016,6 +1022,7 @@ class CISPOLoss(GRPOLoss):
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of clipped importance sampling policy optimization (MiniMax 2025): as `GRPOLoss`, but the
         weight of a token is clipped and has no gradient, so that tokens whose weight is clipped are learned
@@ -1046,6 +1053,7 @@ class CISPOLoss(GRPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -1086,6 +1094,7 @@ class CISPOLoss(GRPOLoss):
             create_target_params=False,
         )
         add_coefficient_parts(self, "clip_epsilon", as_pair(clip_epsilon, "clip_epsilon"), ("low", "high"))
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=310213e5e29276bb855b70fcacae4d86719de06c769257fa0e39052f6e3e5d61
+# specgen: sha256=b05021e1f8cbf83b943a7302d1db50b1271760c13e50408fb4f84d837c9e5c37
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -204,6 +204,7 @@ class A2CLoss(LossModule):
         entropy_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of advantage actor-critic (Mnih et al. 2016): actions with an advantage become likelier,
         a bonus keeps the policy random, and the value of a state moves towards its target.
@@ -229,6 +230,7 @@ class A2CLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -271,6 +273,7 @@ class A2CLoss(LossModule):
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
         add_coefficient(self, "entropy_coeff", entropy_coeff)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -531,6 +534,7 @@ class ReinforceLoss(LossModule):
         separate_losses: bool = False, delay_value: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of REINFORCE with a baseline (Williams 1992): actions with an advantage become likelier,
         and the value of a state, which is the baseline, moves towards its target.
@@ -553,6 +557,7 @@ class ReinforceLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -583,6 +588,7 @@ class ReinforceLoss(LossModule):
             compare_against=actor_network.parameters() if separate_losses else None,
         )
         add_coefficient(self, "clip_value", clip_value)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=767655e051cc69c1a965d6af9c46dbbcd52d21e058e6c6be3f5efa12e61fc0ea
+# specgen: sha256=00b88ac32bc22593e6c4207530c707ee705bbf38ac3871eb44f3218eebbaea1e
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -270,6 +270,7 @@ class PPOLoss(LossModule):
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of proximal policy optimization without a trust region (Schulman et al. 2017, eq. 6): the
         advantage, weighted by how much likelier an action is than for the policy that collected it, a bonus
@@ -306,6 +307,7 @@ class PPOLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -363,6 +365,7 @@ class PPOLoss(LossModule):
         add_coefficient(self, "clip_value", clip_value)
         add_coefficient(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -769,6 +772,7 @@ class ClipPPOLoss(PPOLoss):
         clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
         action stops paying once it is likelier, or less likely, by more than `clip_epsilon`.
@@ -806,6 +810,7 @@ class ClipPPOLoss(PPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -869,6 +874,7 @@ class ClipPPOLoss(PPOLoss):
         add_coefficient(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -1279,6 +1285,7 @@ class KLPENPPOLoss(PPOLoss):
         beta: float = 1.0, increment: float = 2.0, decrement: float = 0.5, samples_mc_kl: int = 1,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of proximal policy optimization with a penalty (Schulman et al. 2017, eq. 8): the
         objective of `PPOLoss`, and how far the policy has moved from that which collected the data, or with
@@ -1322,6 +1329,7 @@ class KLPENPPOLoss(PPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -1396,6 +1404,7 @@ class KLPENPPOLoss(PPOLoss):
         add_coefficient(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient(self, "beta", beta, adapted=True)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f5459dd1738217c85f8642edfd8376bbe61f7d0da156a030c7f40e410262fd28
+# specgen: sha256=846957058bcad083ddadba1a2b9968661ff6cb9dc165d1af4257851a8420c9ba
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class REDQLoss(LossModule):
         alpha_init: float = 1.0, min_alpha: float | None = 0.1, max_alpha: float | None = 10.0,
         fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", sub_sample_len: int = 2,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
         actor-critic with many action values, of which a few that are drawn anew for each batch give the
@@ -212,6 +212,7 @@ class REDQLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -268,6 +269,7 @@ class REDQLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
 
     def _auto_target_entropy(self) -> float:

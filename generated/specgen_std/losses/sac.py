@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=68333c97cb693cf1727da0a684539b1a4a46148c2127d6479090137581f3fa16
+# specgen: sha256=d4311208f6c379af440e3c801dd1a540c611a487497021a15a308c621314937f
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class SACLoss(LossModule):
         fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", delay_value: bool = True,
         skip_done_states: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
         5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
@@ -284,6 +284,7 @@ class SACLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -349,6 +350,7 @@ class SACLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -683,7 +685,7 @@ class DiscreteSACLoss(LossModule):
         target_entropy: float | Literal["auto"] = "auto", num_actions: int | None = None,
         target_entropy_weight: float = 0.98, action_space: ActionSpaceName | TensorSpec | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
         learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
@@ -716,6 +718,7 @@ class DiscreteSACLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -777,6 +780,7 @@ class DiscreteSACLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property

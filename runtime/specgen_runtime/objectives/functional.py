@@ -320,6 +320,11 @@ class FunctionalModule(TensorDictModuleParent):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._bind_networks()
 
+    def _place_buffers(self, device: torch.device | str | int | None) -> None:
+        """Move the buffers of the loss itself, such as coefficients, to a device; None leaves them where they are."""
+        for name, buffer in self._buffers.items() if device is not None else ():
+            self._buffers[name] = None if buffer is None else buffer.to(device)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
             raise AttributeError(message)

@@ -37,7 +37,14 @@ def reserved_in_loss(name: str, outputs: Iterable[str]) -> dict[str, str]:
         "terms",
         "value_estimate",
     )
-    keywords = ("action_space", "functional", "reduction", "scalar_output_mode", "use_prioritized_weights")
+    keywords = (
+        "action_space",
+        "device",
+        "functional",
+        "reduction",
+        "scalar_output_mode",
+        "use_prioritized_weights",
+    )
     parts = [part_name(output) for output in outputs]
     made = [snake(name), f"{name}Terms", f"{name}Output"]
     made += [form for part in parts for form in (part_function(name, part), part_record(name, part))]

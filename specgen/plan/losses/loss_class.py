@@ -216,6 +216,8 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
             f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
             "they are ordinary children, without targets."
         )
+    if loss.coefficients:
+        yield from hanging("device: of the coefficients. Defaults to None: that of the parameters.")
     yield ""
     yield "Raises:"
     policies = (

@@ -27,6 +27,7 @@ class AdaptiveLoss(LossModule):
     def __init__(
         self, actor: nn.Module, *, beta: float = 1.0, wanted: float = 0.1, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """A policy stays near the one that chose the actions, by a weight that adapts itself.
 
@@ -40,6 +41,7 @@ class AdaptiveLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -57,6 +59,7 @@ class AdaptiveLoss(LossModule):
             as_policy(actor, "actor", type(self).__name__), "actor", create_target_params=False
         )
         add_coefficient(self, "beta", beta, adapted=True)
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1eebe606145e1b563fe4f2d0460ec1d84a13f1d1e945ca57c9df98536da80d73
+# specgen: sha256=cf685b814745da127dcb19afef50a19089c5e0504de0f0444b3a4484dc4313fa
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ class PairLoss(LossModule):
         epsilon: float | tuple[float, float] = 0.2, reach: bool | float | None = None,
         weight: float | None = None, prior_weight: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """A value near an earlier one, by a number or a pair of numbers.
 
@@ -136,6 +137,7 @@ class PairLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -170,6 +172,7 @@ class PairLoss(LossModule):
         add_coefficient(self, "reach", reach)
         add_coefficient(self, "weight", weight)
         add_coefficient(self, "prior_weight", prior_weight)
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
