@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5fe6caa362c683b016c061556ce74241cda070a79459bdac98fdfb732eb08072
+# specgen: sha256=1bca74d36c3aa852b080130a3b66f5d3949df227eeb565a7aa387164ea3a2773
 """The generated losses."""
 
 from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
@@ -14,6 +14,10 @@ from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
 from .iql import (
     DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
     IQLLoss, IQLLossOutput, IQLQvalueTerms,
+)
+from .mappo import (
+    IPPOCriticTerms, IPPOLoss, IPPOLossOutput, IPPOObjectiveTerms, MAPPOCriticTerms, MAPPOLoss,
+    MAPPOLossOutput, MAPPOObjectiveTerms,
 )
 from .policy_gradient import (
     A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
@@ -40,11 +44,13 @@ __all__ = [
     "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
     "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
     "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
-    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IQLActorTerms", "IQLLoss",
-    "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
-    "KLPENPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms",
-    "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms",
-    "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
-    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IPPOCriticTerms", "IPPOLoss",
+    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
+    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
+    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms",
+    "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput",
+    "TD3QvalueTerms",
 ]

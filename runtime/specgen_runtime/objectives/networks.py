@@ -175,6 +175,7 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         generator: torch.Generator | None = None,
+        samples: int = 0,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
@@ -185,12 +186,13 @@ class FunctionalNetwork:
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
             generator: what draws from the distribution take their random numbers from.
+            samples: how many dimensions a sample has behind those of the batch, such as that of agents.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
         if copy == "stored":
-            return stored_distribution(self.skeleton, record, self.name, generator)
+            return stored_distribution(self.skeleton, record, self.name, generator, samples)
         self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
         if copy not in self._dist_steps:
@@ -202,10 +204,11 @@ class FunctionalNetwork:
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
-                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
+                batch_dims = record.batch_dims + (draws and bool(replaced))
+                return PolicyDistribution(made, batch_dims + samples, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""

@@ -127,7 +127,9 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator)", *uses)
+            samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
+            text = f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator{samples})"
+            return using(text, *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(
@@ -165,7 +167,7 @@ class ForwardPrinter:
     def _read(self, data: Data) -> Code:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after else "tensordict"
-        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
+        return Code(read_call(self._loss, role, record))
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -176,10 +178,13 @@ class ForwardPrinter:
         return type is not None and type.col
 
 
-def reader(loss: CheckedLoss, role: LossRole) -> str:
+def read_call(loss: CheckedLoss, role: LossRole, record: str) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
-    number = role.type is not None and role.type.dims == () and not role.type.col
-    return "self._read_number" if number and not loss.samples else "self._read"
+    arguments = f"{record}, keys.{role.accepted}, {literal(role.name)}"
+    if role.type is None or role.type.dims != () or role.type.col:
+        return f"self._read({arguments})"
+    samples = f", samples={len(loss.samples)}" if loss.samples else ""
+    return f"self._read_number({arguments}{samples})"
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:

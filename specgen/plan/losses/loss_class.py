@@ -133,7 +133,9 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            yield role.accepted, len(dims) + type.col
+            # what networks and estimators give is each sample's own; of other entries all agents may have one
+            each = role.missing == "estimate" or role.accepted in outputs
+            yield role.accepted, len(dims) + type.col + (len(loss.samples) if each else 0)
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from specgen.literals import literal
 from specgen.plan.docs import summary
 from specgen.plan.losses.coefficients import param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, reader, records
+from specgen.plan.losses.forward import ForwardPrinter, read_call, records
 from specgen.plan.losses.learnables import learnable_value
 from specgen.plan.losses.model import PartPlan, ReturnPlan
 from specgen.plan.losses.parts import PartArguments
@@ -120,8 +120,9 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
     if role.optional:
         return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
     network = next((n for n in loss.networks if n.action == role.name), None)
-    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
-    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
+    text = read_call(loss, role, record)
+    if network is not None:  # actions may be one-hot
+        text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
