@@ -26,6 +26,9 @@ N_OBS, N_ACT = 4, 2
 DISCRETE = {"DQNLoss", "DistributionalDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss"}
 """Losses over actions that are one of `N_ACT`."""
 
+AGENTS = {"MAPPOLoss", "IPPOLoss"}
+"""Losses whose samples are agents: three of them."""
+
 CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 """Losses whose policy gives an action, and no distribution."""
 
@@ -175,6 +178,10 @@ def made(cls: type[LossModule], seed: int = 0, **keywords: Any) -> Any:
 
 def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
     """Data that hold what the losses read."""
+    if loss in AGENTS:
+        data = batch("", *shape, 3, seed=seed)
+        data.batch_size = data["next"].batch_size = torch.Size(shape)
+        return data
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*sizes: int) -> Tensor:

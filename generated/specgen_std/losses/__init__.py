@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6495c0e2d768fe933dc3eae214f817779e725fa6062316cf3088c3b1580640b5
+# specgen: sha256=057d42b55ef53be303a55cd6f125d9a63793ad89f2e6d3c8a9e233a49957f83f
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -22,6 +22,10 @@ from .grpo import (
 from .iql import (
     DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
     IQLLoss, IQLLossOutput, IQLQvalueTerms,
+)
+from .mappo import (
+    IPPOCriticTerms, IPPOLoss, IPPOLossOutput, IPPOObjectiveTerms, MAPPOCriticTerms, MAPPOLoss,
+    MAPPOLossOutput, MAPPOObjectiveTerms,
 )
 from .policy_gradient import (
     A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
@@ -52,12 +56,13 @@ __all__ = [
     "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IQLActorTerms", "IQLLoss",
-    "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
-    "KLPENPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms",
-    "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms",
-    "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms",
-    "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
-    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
-    "TD3LossOutput", "TD3QvalueTerms",
+    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
+    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
+    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
+    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
+    "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -274,7 +274,7 @@ class FunctionalNetwork:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
         if copy == "stored":
-            return stored_distribution(self.skeleton, record, self.name, generator)
+            return stored_distribution(self.skeleton, record, self.name, generator, samples)
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]

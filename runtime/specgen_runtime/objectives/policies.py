@@ -231,7 +231,11 @@ def distribution_module(policy: nn.Module, name: str) -> ProbabilisticTensorDict
 
 
 def stored_distribution(
-    policy: nn.Module, record: TensorDictBase, name: str, generator: torch.Generator | None
+    policy: nn.Module,
+    record: TensorDictBase,
+    name: str,
+    generator: torch.Generator | None,
+    samples: int = 0,
 ) -> PolicyDistribution:
     """The distribution that a policy wrote into a record, without gradients; it is not run.
 
@@ -240,6 +244,7 @@ def stored_distribution(
         record: holds the parameters of the distribution.
         name: what the policy is called in the loss, for messages.
         generator: what draws take their random numbers from.
+        samples: how many dimensions a sample has behind those of the batch.
 
     Raises:
         KeyError: if the record lacks one of them.
@@ -249,7 +254,7 @@ def stored_distribution(
         key: required(record, key, owner=name, role="a parameter of the distribution") for key in last.in_keys
     }
     made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
-    return PolicyDistribution(made, record.batch_dims, generator)
+    return PolicyDistribution(made, record.batch_dims + samples, generator)
 
 
 def _device_of(distribution: Distribution) -> torch.device | None:
