@@ -117,6 +117,8 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "is_random_policy",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",
@@ -126,6 +128,7 @@ _RUNTIME_LOSSES = (
     "settle",
     "settled",
     "switched",
+    "uniform_like",
     "with_methods",
 )
 _RUNTIME_SAMPLES = (

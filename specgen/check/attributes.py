@@ -118,6 +118,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "is_tdmodule_compatible",
         "loss_mask_key",
         "make_value_estimator",
+        "means_first",
         "out_keys",
         "out_keys_source",
         "parts",

@@ -208,5 +208,5 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
-    yield from ("as_policy" for network in plan.networks if network.policy)
+    yield from ("is_random_policy" if one.plain else "as_policy" for one in plan.networks if one.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)

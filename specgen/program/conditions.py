@@ -94,6 +94,9 @@ def condition_of(typed: Typed) -> Condition:
             return condition_of(typed.args[0]) | condition_of(typed.args[1])
         case "not":
             return ~condition_of(typed.args[0])
+        case "where":
+            holds, then, otherwise = map(condition_of, typed.args)
+            return (holds & then) | (~holds & otherwise)
         case _:
             return Condition(frozenset({frozenset({(Atom(value_key(typed), typed), True)})}))
 
@@ -161,8 +164,9 @@ def _in_order(case: Case) -> list[tuple[Atom, bool]]:
     return sorted(case, key=lambda one: _sorted(*one))
 
 
-def _sorted(atom: Atom, holds: bool) -> tuple[bool, str]:
-    return (not holds, repr(atom.key))
+def _sorted(atom: Atom, holds: bool) -> tuple[bool, bool, str]:
+    # what is compared is asked for before
+    return (atom.typed.op != "given" or not holds, not holds, repr(atom.key))
 
 
 def _literal(atom: Atom, holds: bool) -> Typed:

@@ -128,6 +128,11 @@ def is_choice(expr: Typed) -> bool:
     return expr.op == "where" and expr.args[0].type.python and expr.args[0].static is None
 
 
+def _compares_words(expr: Typed) -> bool:
+    """Whether an expression compares words: None is none of them."""
+    return expr.op in ("==", "!=") and all(arg.type.dtype == "str" for arg in expr.args)
+
+
 @dataclass
 class _Guards:
     """Says of each statement in which cases it is computed, and of each read that it is of such a value."""
@@ -163,7 +168,7 @@ class _Guards:
 
     def expr(self, expr: Typed, there: frozenset[Symbol]) -> Typed:
         """An expression, where the values `there` are known not to be None."""
-        if expr.op in ("given", "nonzero"):
+        if expr.op in ("given", "nonzero") or _compares_words(expr):
             return with_parts(expr, lambda part: replace(part, options={**part.options, ABSENT: "elsewhere"}))
         if expr.op == "name":
             if expr.symbol not in self.absent or expr.static is not None:

@@ -51,6 +51,8 @@ def block_lines(block: Block, printer: BlockPrinter) -> list[str]:
     elsewhere = set(always_made(block.otherwise))
     lines: list[str] = []
     for symbol in block.results:
+        if symbol in printer.forced:  # declared in front of the block around this one
+            continue
         name = printer.forced[symbol] = printer.new_name(symbol)
         if symbol not in elsewhere:
             kind = PYTHON_TYPES[symbol.type.dtype] if symbol.type.python else "Tensor"
@@ -67,7 +69,8 @@ def _branch(body: Sequence[Laid], printer: BlockPrinter) -> str:
     """One side of a block: what may be None and is read several times is asked once, at its beginning."""
     own = set(always_made(body))
     times = Counter(symbol for symbol in absent_reads(body) if symbol not in printer.there | own)
-    several = [symbol for symbol, count in times.items() if count > 1]
+    # what a block inside this one makes has no name yet
+    several = [symbol for symbol, count in times.items() if count > 1 and symbol in printer.names]
     if several:
         printer.texts.uses.add("not_none")
     names = [printer.names[symbol] for symbol in several]

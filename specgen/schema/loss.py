@@ -35,6 +35,7 @@ class Network(Declaration):
 
     Attributes:
         policy: the role of the action whose distribution it gives.
+        plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes.
         qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
             action is read as their index, however it is stored.
         in_: what it reads (`in`), by default; the network that the user gives decides.
@@ -44,10 +45,12 @@ class Network(Declaration):
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
         optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        joined: whether its calls with trained parameters run as one batch, of which its statistics see all.
         doc: one line for the generated docstring.
     """
 
     policy: str | None = None
+    plain: Literal["delta"] | None = None
     qvalue: str | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, str] = Field(default_factory=dict)
@@ -55,6 +58,7 @@ class Network(Declaration):
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     optional: bool = False
+    joined: bool = False
     doc: str = ""
 
 
@@ -90,7 +94,8 @@ class LossParam(Param):
 
     Attributes:
         buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
-            or the name that it has in the state dict.
+            or the name that it has in the state dict; of a number that may be a pair also `parts`, if these are always
+            the buffers.
         fixed: whether it is a constant of the loss: no keyword of the constructor.
         auto: the number that the default stands for: the word "auto", or None where it is `optional`.
         parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
@@ -260,6 +265,9 @@ class Loss(DeclaredClass):
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
         mask: which samples count, in every term, metric and statistic over the batch.
+        reduce: over which dimensions of the samples terms take means before the reduction, by the words of a parameter,
+            which is called `by`; `none` for no reduction.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
@@ -278,6 +286,10 @@ class Loss(DeclaredClass):
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: Expression | None = None
+    reduce: dict[str, Annotated[list[str] | str, Field(union_mode="left_to_right")]] = Field(
+        default_factory=dict
+    )
+    functional: bool = True
     let: dict[str, Expression] = Field(default_factory=dict)
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)

@@ -2,15 +2,23 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1bca74d36c3aa852b080130a3b66f5d3949df227eeb565a7aa387164ea3a2773
+# specgen: sha256=057d42b55ef53be303a55cd6f125d9a63793ad89f2e6d3c8a9e233a49957f83f
 """The generated losses."""
 
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
+from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
+from .crossq import CrossQActorTerms, CrossQLoss, CrossQLossOutput, CrossQQvalueTerms
 from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .grpo import (
+    CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
+    GRPOLossTerms,
+)
 from .iql import (
     DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
     IQLLoss, IQLLossOutput, IQLQvalueTerms,
@@ -31,26 +39,30 @@ from .ppo import (
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .sac import (
     DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
-    SACLoss, SACLossOutput, SACQvalueTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms, SACValueTerms,
 )
+from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
 from .td3 import (
     TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
     TD3QvalueTerms,
 )
 
 __all__ = [
-    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "ClipPPOCriticTerms", "ClipPPOLoss",
-    "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput",
-    "DDPGValueTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms",
-    "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLActorTerms",
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms",
-    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms", "IPPOCriticTerms", "IPPOLoss",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
+    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
+    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms",
+    "CrossQActorTerms", "CrossQLoss", "CrossQLossOutput", "CrossQQvalueTerms", "DAPO", "DAPOOutput",
+    "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
+    "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
+    "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
+    "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
+    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
     "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
     "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
     "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
     "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
     "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "TD3ActorTerms",
-    "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput",
-    "TD3QvalueTerms",
+    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
+    "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
+    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b555f5f6228a8a6c6ac4e902a8cfb4fafc25335951a34b7bd8d0cc9d4af2c37
+# specgen: sha256=8419ceced34bae3a9c66e19315d0409d9968cbacc823ef2ae10c7b987f40bb77
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def iql_qvalue(
         loss_function: how the distance to the target is measured.
     """
     # losses.IQLLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     # losses.IQLLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.IQLLoss.writes
@@ -198,7 +199,7 @@ class IQLLoss(LossModule):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -219,10 +220,10 @@ class IQLLoss(LossModule):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -291,7 +292,8 @@ class IQLLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
         # losses.IQLLoss.let
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -413,7 +415,8 @@ def discrete_iql_qvalue(
         loss_function: how the distance to the target is measured.
     """
     # losses.DiscreteIQLLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     q = torch.gather(
         qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
     ).squeeze(-1)
@@ -520,7 +523,7 @@ class DiscreteIQLLoss(IQLLoss):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
                 the network says.
@@ -543,10 +546,10 @@ class DiscreteIQLLoss(IQLLoss):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -626,7 +629,8 @@ class DiscreteIQLLoss(IQLLoss):
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
         # losses.DiscreteIQLLoss.let
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         qvalue_network_now = qvalue_network.live(
             tensordict, keys.state_action_value, randomness=self.vmap_randomness
         )

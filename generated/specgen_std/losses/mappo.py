@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=19360fe384c19c23fc1f58d08e24472b087ec457b0e6516f824ab26478c9c754
+# specgen: sha256=fec8dc4f41304a8335ce4b4c49c584ebe3ce74f92b8c59e458b2d5db36573ad4
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -216,10 +216,10 @@ class MAPPOLoss(ClipPPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -228,10 +228,10 @@ class MAPPOLoss(ClipPPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.MAGAE
     supported_value_estimators = (
@@ -245,10 +245,10 @@ class MAPPOLoss(ClipPPOLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "advantage": 2,
-        "value_target": 2,
-        "value": 2,
-        "sample_log_prob": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+        "sample_log_prob": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
@@ -457,10 +457,10 @@ class MAPPOLoss(ClipPPOLoss):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -477,23 +477,23 @@ class MAPPOLoss(ClipPPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.MAPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator, samples=1)
+        actor_network_now = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, generator=self.generator, samples=1).log_prob(
+            actor_network.dist("target", tensordict, samples=1, generator=self.generator).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1)
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return mappo_objective(
             log_p,
             H,
             old,
-            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1),
+            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
             self._of_samples(
-                self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1), log_p, 0
+                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
             ),
             self._mask(tensordict),
             entropy_bonus=self.entropy_bonus,
@@ -512,8 +512,8 @@ class MAPPOLoss(ClipPPOLoss):
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return mappo_critic(
             v,
-            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1),
-            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1)
+            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1, "value_target"),
+            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1, "old_value")
             if self.clip_value is not None
             else None,
             self._mask(tensordict),
@@ -573,10 +573,10 @@ class MAPPOLoss(ClipPPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> MAPPOLossOutput: ...
@@ -763,10 +763,10 @@ class IPPOLoss(MAPPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -775,10 +775,10 @@ class IPPOLoss(MAPPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.MAGAE
     supported_value_estimators = (
@@ -792,10 +792,10 @@ class IPPOLoss(MAPPOLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "advantage": 2,
-        "value_target": 2,
-        "value": 2,
-        "sample_log_prob": 0,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+        "sample_log_prob": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
@@ -1004,10 +1004,10 @@ class IPPOLoss(MAPPOLoss):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -1024,23 +1024,23 @@ class IPPOLoss(MAPPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.IPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator, samples=1)
+        actor_network_now = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, generator=self.generator, samples=1).log_prob(
+            actor_network.dist("target", tensordict, samples=1, generator=self.generator).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1)
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return ippo_objective(
             log_p,
             H,
             old,
-            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1),
+            self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
             self._of_samples(
-                self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1), log_p, 0
+                self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
             ),
             self._mask(tensordict),
             entropy_bonus=self.entropy_bonus,
@@ -1059,8 +1059,8 @@ class IPPOLoss(MAPPOLoss):
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return ippo_critic(
             v,
-            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1),
-            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1)
+            self._of_samples(self._read(tensordict, keys.value_target, "value_target"), v, 1, "value_target"),
+            self._of_samples(self._read(tensordict, keys.value, "old_value"), v, 1, "old_value")
             if self.clip_value is not None
             else None,
             self._mask(tensordict),
@@ -1120,10 +1120,10 @@ class IPPOLoss(MAPPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> IPPOLossOutput: ...

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=24ea9a0fe7718c56bc27b83f4b32ffae0b1be5465a2649c243d68a411628b09f
+# specgen: sha256=310213e5e29276bb855b70fcacae4d86719de06c769257fa0e39052f6e3e5d61
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class A2CLoss(LossModule):
     a bonus keeps the policy random, and the value of a state moves towards its target.
 
         `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
         `loss_critic` trains `critic_network`.
+        `loss_entropy` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -127,6 +127,7 @@ class A2CLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -138,6 +139,7 @@ class A2CLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -159,13 +161,13 @@ class A2CLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
-        "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+        "loss_entropy": ("actor_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
-        "loss_entropy",
         "loss_critic",
+        "loss_entropy",
         "entropy",
         "value_clip_fraction",
     ]
@@ -274,10 +276,10 @@ class A2CLoss(LossModule):
 
     def _is_returned(self, name: str) -> bool:
         match name:
-            case "loss_entropy":
-                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "loss_critic":
                 return bool(self.critic_coeff is not None)
+            case "loss_entropy":
+                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "entropy":
                 return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "value_clip_fraction":
@@ -375,6 +377,7 @@ class A2CLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -464,6 +467,7 @@ class ReinforceLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -475,6 +479,7 @@ class ReinforceLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -665,6 +670,7 @@ class ReinforceLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -680,7 +686,7 @@ if TYPE_CHECKING:
 
     class A2CLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_objective", "loss_entropy", "loss_critic", "entropy", "value_clip_fraction"],
+        Literal["loss_objective", "loss_critic", "loss_entropy", "entropy", "value_clip_fraction"],
         Float[Tensor, "*batch"],
     ]):
         """What `A2CLoss` returns."""

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=315ec5e6a088199766ad54fa0d9f40156ea13b35906ed1cebc7ef736c2399f80
+# specgen: sha256=767655e051cc69c1a965d6af9c46dbbcd52d21e058e6c6be3f5efa12e61fc0ea
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -182,10 +182,10 @@ class PPOLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -194,10 +194,10 @@ class PPOLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -389,10 +389,10 @@ class PPOLoss(LossModule):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -481,10 +481,10 @@ class PPOLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> PPOLossOutput: ...
@@ -663,10 +663,10 @@ class ClipPPOLoss(PPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -675,10 +675,10 @@ class ClipPPOLoss(PPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -895,10 +895,10 @@ class ClipPPOLoss(PPOLoss):
             *self._network_in_keys,
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -997,10 +997,10 @@ class ClipPPOLoss(PPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...
@@ -1183,10 +1183,10 @@ class KLPENPPOLoss(PPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -1195,10 +1195,10 @@ class KLPENPPOLoss(PPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -1427,10 +1427,10 @@ class KLPENPPOLoss(PPOLoss):
             ),
             *([keys.action] if self._wants("objective") else []),
             *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
@@ -1531,10 +1531,10 @@ class KLPENPPOLoss(PPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> KLPENPPOLossOutput: ...

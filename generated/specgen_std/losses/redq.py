@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=63b30f99426160603c32153a1f4eaea0ed2f6c6d7c319b96cbcc5da3732765f0
+# specgen: sha256=f5459dd1738217c85f8642edfd8376bbe61f7d0da156a030c7f40e410262fd28
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
+    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from specgen_std.losses.sac import SACLoss
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -77,9 +76,10 @@ def redq_loss(
     """
     # losses.REDQLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
-    goal = value_estimate(next_value).detach()
-    both = 0.5 * (log_p + next_log_p).detach()
+    with torch.no_grad():
+        next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
+        goal = value_estimate(next_value).detach()
+        both = 0.5 * (log_p + next_log_p).detach()
     # losses.REDQLoss.terms
     loss_actor = (alpha * log_p - q_new).mean(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).mean(dim=0)
@@ -102,7 +102,7 @@ def redq_loss(
     )
 
 
-class REDQLoss(SACLoss):
+class REDQLoss(LossModule):
     """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
     actor-critic with many action values, of which a few that are drawn anew for each batch give the
     value of the next action, and whose mean the policy moves towards.
@@ -125,7 +125,7 @@ class REDQLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(SACLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -139,7 +139,6 @@ class REDQLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
@@ -157,7 +156,6 @@ class REDQLoss(SACLoss):
         "next_state_value",
         "target_value",
     ]
-    parts: ClassVar[Mapping[str, LossPart]] = {}
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -219,7 +217,7 @@ class REDQLoss(SACLoss):
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if not num_qvalue_nets >= 2:
@@ -284,9 +282,6 @@ class REDQLoss(SACLoss):
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
 
-    def _is_returned(self, name: str) -> bool:
-        return True
-
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
@@ -304,15 +299,16 @@ class REDQLoss(SACLoss):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.REDQLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_log_p = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
-        next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_action, next_log_p = next_dist.rsample_and_log_prob()
+            next_q = qvalue_network.target(
+                next_tensordict,
+                keys.state_action_value,
+                {keys.action: next_action},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
+            next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -363,7 +359,7 @@ class REDQLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> REDQLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -14,16 +14,17 @@ from specgen_runtime.objectives.coefficients import (
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import chosen_members, normal_like
+from specgen_runtime.objectives.draws import chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
+from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.loss_part import LossPart
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
-from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
+from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -40,6 +41,7 @@ from specgen_runtime.objectives.value import (
 
 __all__ = [
     "GAE",
+    "CertainPolicy",
     "FunctionalModule",
     "FunctionalNetwork",
     "HardUpdate",
@@ -74,6 +76,8 @@ __all__ = [
     "coefficient_part",
     "distance_loss",
     "hold_out_net",
+    "is_random_policy",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",
@@ -85,5 +89,6 @@ __all__ = [
     "settle",
     "settled",
     "switched",
+    "uniform_like",
     "with_methods",
 ]

@@ -341,15 +341,21 @@ class LossModule(ReadingModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
-        owner = type(self).__name__
+    def _reduce_loss(
+        self,
+        loss: Tensor,
+        tensordict: TensorDictBase,
+        mask: Tensor | None = None,
+        first: Sequence[int] | None = (),
+    ) -> Tensor:
+        """Reduce one term: masked, weighted, after means over the dimensions ``first``; not at all with None."""
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
-            self._reduction,
+            "none" if first is None else self._reduction,
+            first=first or (),
             mask=self._mask(tensordict) if mask is None else mask,
-            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
+            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=type(self).__name__),
         )
 
     def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
@@ -360,6 +366,8 @@ class LossModule(ReadingModule):
 
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
+        if all(isinstance(tensordict.get(key, None), Tensor) for key in keys):
+            return tensordict
         target = self._target_of(self.value_estimator.tensor_keys.value)
         return with_estimates(tensordict, keys, self.value_estimator, target)
 

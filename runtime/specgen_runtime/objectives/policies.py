@@ -6,11 +6,12 @@ from typing import cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import ProbabilisticTensorDictModule
+from tensordict.nn import CompositeDistribution, ProbabilisticTensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
 from specgen_runtime.modules.distributions import (
+    Delta,
     deterministic_sample,
     entropy,
     kl_divergence,
@@ -19,6 +20,8 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
+from specgen_runtime.objectives.composites import as_action, composite_log_prob
 from specgen_runtime.objectives.keys import required
 from specgen_runtime.random_state import drawing_from
 
@@ -27,7 +30,7 @@ class PolicyDistribution:
     """The distribution that a policy gives for each sample of a batch.
 
     Log-probabilities and entropies are summed over what a distribution has beyond the batch: a `Normal` over
-    ``[*batch, a]`` counts as one distribution over vectors.
+    ``[*batch, a]`` counts as one distribution over vectors, and a composite as one over actions of several parts.
 
     Args:
         distribution: as the policy gives it.
@@ -51,11 +54,13 @@ class PolicyDistribution:
         """The log-probability of a value.
 
         Args:
-            value: shape ``[*axes, *batch, *event]``.
+            value: shape ``[*axes, *batch, *event]``; of a composite, a tensordict of its parts.
 
         Returns:
             Shape ``[*axes, *batch]``.
         """
+        if isinstance(self.distribution, CompositeDistribution):
+            return composite_log_prob(self.distribution, value)
         return self._summed(self.distribution.log_prob(value))
 
     def rsample(self, n: int | None = None) -> Tensor:
@@ -65,28 +70,28 @@ class PolicyDistribution:
             NotImplementedError: if the distribution is not reparameterised.
         """
         with drawing_from(self._generator):
-            return self.distribution.rsample(_shape(n))
+            return _drawn(self.distribution.rsample(_shape(n)))
 
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return self.distribution.sample(_shape(n))
+            return _drawn(sample(self.distribution, _shape(n)))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
         with drawing_from(self._generator):
             draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def sample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`, with the log-probability of the draw, which has gradients to the parameters."""
         with drawing_from(self._generator):
             draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def mode(self) -> Tensor:
         """What stands for the distribution where nothing is drawn: ``[*batch, *event]``."""
-        return cast("Tensor", deterministic_sample(self.distribution))
+        return _drawn(deterministic_sample(self.distribution))
 
     def entropy(self, n: int = 1) -> Tensor:
         """The entropy, ``[*batch]``: exact where the class knows it, else the mean of ``n`` draws.
@@ -104,6 +109,18 @@ class PolicyDistribution:
         """The log-probability of each discrete action, ``[*batch, n_actions]``."""
         return log_probs(self.distribution)
 
+    def answered(self) -> Tensor:
+        """Which samples are of the policy, bool of the shape of `log_prob`: the mask that its distribution carries.
+
+        That of a language model marks the tokens that it answered with. All are, where the distribution has no
+        ``mask`` of one truth value for each of its values.
+        """
+        mask = getattr(self.distribution, "mask", None)
+        if not isinstance(mask, Tensor) or mask.shape != self.distribution.batch_shape:
+            shape, device = self.distribution.batch_shape, _device_of(self.distribution)
+            mask = torch.ones(shape, dtype=torch.bool, device=device)
+        return mask.flatten(-self._event_dims).all(-1) if self._event_dims else mask
+
     def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
         """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
 
@@ -112,8 +129,59 @@ class PolicyDistribution:
         with drawing_from(self._generator):
             return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
-    def _summed(self, value: Tensor) -> Tensor:
+    def _summed(self, value: Draw) -> Tensor:
+        if isinstance(value, TensorDictBase):
+            return sum_of_parts([value], value.batch_dims)
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
+
+
+class CertainPolicy(PolicyDistribution):
+    """What stands for the distribution of a network that gives none: it is certain of what it writes.
+
+    Actions that are whole numbers are choices, of which it writes the log-probabilities up to a constant.
+
+    Args:
+        output: what it writes, ``[*batch, *event]``.
+        batch_dims: how many dimensions the batch has.
+    """
+
+    def __init__(self, output: Tensor, batch_dims: int) -> None:
+        super().__init__(
+            Delta(output, batch_shape=output.shape[:batch_dims], event_shape=output.shape[batch_dims:]),
+            batch_dims,
+        )
+        self._output = output
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability of a choice.
+
+        Args:
+            value: whole numbers: an index, ``[*batch]`` or ``[*batch, 1]``, or one-hot, ``[*batch, n]``.
+
+        Returns:
+            Shape ``[*batch]``.
+
+        Raises:
+            TypeError: of numbers with a fraction: an action that is certain has no density.
+        """
+        if value.is_floating_point():
+            raise TypeError(
+                "a network without a distribution is certain of what it writes: only actions that are whole numbers "
+                f"have a likelihood, got {value.dtype}"
+            )
+        logits = self._output.log_softmax(-1)
+        if value.shape == logits.shape and value.shape[-1] > 1:
+            return (logits * value).sum(-1)
+        index = value if value.ndim == logits.ndim else value.unsqueeze(-1)
+        return logits.gather(-1, index.long()).squeeze(-1)
+
+
+def is_random_policy(module: nn.Module) -> bool:
+    """Whether a module gives a distribution that is not certain of one action."""
+    if not hasattr(module, "get_dist"):
+        return False
+    classes = [getattr(part, "distribution_class", None) for part in module.modules()]
+    return not any(getattr(one, "__name__", "") in ("Delta", "TanhDelta") for one in classes)
 
 
 def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool = False) -> nn.Module:
@@ -187,6 +255,20 @@ def stored_distribution(
     }
     made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
     return PolicyDistribution(made, record.batch_dims + samples, generator)
+
+
+def _device_of(distribution: Distribution) -> torch.device | None:
+    """The device of the parameters of a distribution, those of the one that it is made of included."""
+    for value in distribution.__dict__.values():
+        found = _device_of(value) if isinstance(value, Distribution) else getattr(value, "device", None)
+        if isinstance(found, torch.device):
+            return found
+    return None
+
+
+def _drawn(draw: Draw) -> Tensor:
+    """A draw as the networks read it; that of a composite is a tensordict, and plays the part of a tensor."""
+    return cast("Tensor", as_action(draw) if isinstance(draw, TensorDictBase) else draw)
 
 
 def _shape(n: int | None) -> torch.Size:

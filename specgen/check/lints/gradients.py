@@ -12,9 +12,11 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
     Read,
+    Split,
 )
 from specgen.check.model import Statement
 from specgen.expr import Expr
@@ -106,6 +108,10 @@ class Gradients:
                 parts = () if trained and value.kind == "sample" else (value.distribution,)
             case Read():
                 parts = (value.distribution, *value.given)
+            case Joint():
+                parts = value.calls
+            case Split():
+                parts = (value.run,)
             case Noise():
                 parts = ()
             case Chosen():

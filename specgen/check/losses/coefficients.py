@@ -9,6 +9,7 @@ from typing import Final
 from specgen.check.losses.conditions import nonzero_name, read_condition
 from specgen.check.losses.domains import Domains
 from specgen.check.losses.model import Coefficient, CoefficientPart
+from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal
 from specgen.check.param_values import range_of
@@ -19,7 +20,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Auto, Limits, LossParam
+from specgen.schema.loss import Auto, Limits, Loss, LossParam
 from specgen.values import dataclass
 
 AUTO: Final = "auto"
@@ -31,7 +32,9 @@ def without_auto(params: Mapping[str, ParamField]) -> dict[str, ParamField]:
     """The parameters as numbers: one whose default is computed may be left out."""
     return {
         name: param.model_copy(update={"default": None, "optional": True})
-        if isinstance(param, LossParam) and param.default == AUTO and param.type in ("float", None)
+        if isinstance(param, LossParam)
+        and param.default == AUTO
+        and not (param.type or "").startswith("enum")
         else param
         for name, param in params.items()
     }
@@ -48,7 +51,7 @@ class Coefficients:
 
     Attributes:
         file, path: where the loss is declared.
-        given: what is declared.
+        loss: what is declared.
         scope: what expressions read; the parameters that are buffers are tensors there.
         domains: the roles whose specs are known.
         names: the namespace of the loss.
@@ -57,7 +60,7 @@ class Coefficients:
 
     file: SchemaFile
     path: tuple[str, ...]
-    given: Mapping[str, ParamField]
+    loss: Loss
     scope: dict[str, Binding]
     domains: Domains
     names: Names
@@ -102,7 +105,7 @@ class Coefficients:
 
     def _declared(self, param: Parameter) -> LossParam | None:
         """What a parameter declares that is kept as a buffer; None for another one."""
-        declared = self.given[param.name]
+        declared = self.loss.params[param.name]
         if isinstance(declared, LossParam) and (
             declared.buffer or declared.auto or declared.parts or declared.true_is
         ):
@@ -140,7 +143,8 @@ class Coefficients:
             )
             self._misfit(param.name, message, "auto")
             return None
-        state = declared.buffer if isinstance(declared.buffer, str) else param.name
+        apart = bool(declared.parts) and declared.buffer == "parts"
+        state = declared.buffer if isinstance(declared.buffer, str) and not apart else param.name
         if of_domain and not isinstance(declared.buffer, str):
             state = f"_{param.name}"
         parts = self._parts(param, declared)
@@ -148,8 +152,9 @@ class Coefficients:
             return None
         symbol = self.scope[param.name].symbol
         assert symbol is not None
+        nonzero = self._nonzero(param)
         return Coefficient(
-            param.name, state, auto, of_domain, when, symbol, self._nonzero(param), parts, declared.true_is
+            param.name, state, auto, of_domain, when, symbol, nonzero, parts, declared.true_is, apart
         )
 
     def _read_as(self, param: Parameter, one: Coefficient) -> None:
@@ -198,7 +203,7 @@ class Coefficients:
         if name is None:
             return True
         place = self.file.span(*self.path, "params", param.name, "true_is")
-        other = self.given.get(name)
+        other = self.loss.params.get(name)
         number = isinstance(other, float) or (isinstance(other, LossParam) and other.type in (None, "float"))
         if not param.optional or declared.default is not None:
             message = (
@@ -211,7 +216,7 @@ class Coefficients:
         if number and name != param.name:
             return True
         message = f"`true_is` names the parameter whose number True stands for; `{name}` is none"
-        known = [one for one in self.given if one != param.name]
+        known = [one for one in self.loss.params if one != param.name]
         self.sink.add(loss_rules.PARAM_FORM.at(place, message, help=suggestion(name, known)))
         return False
 
@@ -230,7 +235,7 @@ class Coefficients:
         source = self.file.scalar(*self.path, "params", name, "auto", *inner)
         expr = parse(source, self.sink)
         named = None if expr is None else self.domains.sized(expr, source)
-        if named is None:
+        if named is None or not known_when_made(named, source, self.loss, "auto", self.sink):
             return None
         known = {other: replace(one, optional=False) for other, one in self._numbers.items() if other != name}
         typed = infer(named, known | self.domains.sizes, source, self.sink)
@@ -240,7 +245,7 @@ class Coefficients:
         return typed
 
     def _auto_without_expression(self, param: Parameter) -> None:
-        declared = self.given[param.name]
+        declared = self.loss.params[param.name]
         if isinstance(declared, LossParam) and declared.default == AUTO and param.default is None:
             self._misfit(param.name, "`default: auto` needs the expression that it stands for", "default")
 

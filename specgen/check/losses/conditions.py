@@ -30,7 +30,8 @@ def nonzero_name(name: str) -> str:
 
 def read_condition(source: Scalar, scope: Mapping[str, Binding], sink: Sink) -> Typed | None:
     """A condition on parameters, where a number stands for its not being 0; None after reporting that it is none."""
-    expr = parse(source, sink)
+    parsed = parse(source, sink)
+    expr = None if parsed is None else with_random(parsed, scope, source, sink)
     if expr is None:
         return None
     functions: dict[str, Builtin] = {GIVEN.name: GIVEN, _NONZERO: NONZERO}
@@ -48,8 +49,37 @@ def infer_requirement(
     expr: Expr, scope: Mapping[str, Binding], source: SourceText, sink: Sink
 ) -> Typed | None:
     """A requirement on parameters, in whose parts numbers stand for their not being 0, too."""
-    meant = _truth(expr, scope) if isinstance(expr, tree.Logic) else expr
+    named = with_random(expr, scope, source, sink)
+    if named is None:
+        return None
+    meant = _truth(named, scope) if isinstance(named, tree.Logic) else named
     return infer(meant, scope, source, sink, functions={GIVEN.name: GIVEN, _NONZERO: NONZERO})
+
+
+def random_of(network: str) -> str:
+    """The name in a scope of whether a network that may be certain is not: one that nobody can write."""
+    return f"random({network})"
+
+
+def with_random(expr: Expr, scope: Mapping[str, Binding], source: SourceText, sink: Sink) -> Expr | None:
+    """An expression with names in the place of `random(network)`; None after reporting what is no such network."""
+    failed = False
+
+    def change(part: Expr) -> Expr:
+        nonlocal failed
+        if not isinstance(part, tree.Call) or part.function.path != "random":
+            return part
+        asked = part.args[0].path if len(part.args) == 1 and isinstance(part.args[0], tree.Name) else ""
+        if random_of(asked) in scope:
+            return tree.Name(random_of(asked), part.start, part.end)
+        failed = True
+        message = "`random` asks whether a network gives a distribution, that may also be certain"
+        help = f"declare it so: `{asked or 'actor_network'}: {{policy: action, plain: delta}}`"
+        sink.add(rules.RANDOM.at(source.span_of(part.start, part.end), message, help=help))
+        return part
+
+    made = tree.changed(expr, change)
+    return None if failed else made
 
 
 def _truth(expr: Expr, scope: Mapping[str, Binding]) -> Expr:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.builtins import WORDS
 from specgen.check.losses.coefficients import Coefficients, without_auto
-from specgen.check.losses.conditions import read_condition
+from specgen.check.losses.conditions import random_of, read_condition
 from specgen.check.losses.distributions import policy_type
 from specgen.check.losses.domains import Domains
 from specgen.check.losses.estimators import estimators, missing
@@ -80,17 +80,19 @@ class Declared:
         given = without_auto(self.loss.params)
         self.params, scope = check_params(self.file, self.path, given, OF_LOSSES, self.names, self.sink)
         self.scope = {**WORDS, **scope}
-        learnables = Learnables(self.file, self.path, scope, self.names, self.sink)
-        self.learnables = learnables.checked(self.loss.learnable)
+        learnables = Learnables(self.file, self.path, self.loss, scope, self.names, self.sink)
+        self.learnables = learnables.checked()
         self.scope |= {one.name: one.binding for one in self.learnables}
         self.networks = self._networks()
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
+            if network.plain:
+                self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
         coefficients = Coefficients(
-            self.file, self.path, self.loss.params, self.scope, self.domains, self.names, self.sink
+            self.file, self.path, self.loss, self.scope, self.domains, self.names, self.sink
         )
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
@@ -150,10 +152,12 @@ class Declared:
         return found | {one.nonzero.name: one.name for one in kept}
 
     @property
-    def optional(self) -> frozenset[str]:
-        """The networks and modules that may be left out."""
-        networks = frozenset(one.name for one in self.networks if one.optional)
-        return networks | {one.name for one in self.modules.checked if one.optional}
+    def flags(self) -> frozenset[str]:
+        """What conditions ask for: parameters, networks and modules that may be left out, policies that may be certain."""
+        found = {param.name for param in self.params}
+        found |= {one.name for one in self.networks if one.optional}
+        found |= {random_of(one.name) for one in self.networks if one.plain}
+        return frozenset(found | {one.name for one in self.modules.checked if one.optional})
 
     def _networks(self) -> tuple[LossNetwork, ...]:
         made = []
@@ -166,6 +170,13 @@ class Declared:
                 continue
             if network.policy is not None:
                 made += self._policy(name, network)
+                continue
+            if network.plain is not None:
+                message = f"`plain` is of a policy, which `{name}` is not"
+                help = "declare `policy` in the place of `out`, or leave `plain` out"
+                self.sink.add(
+                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "plain"), message, help=help)
+                )
                 continue
             if len(network.out) != 1:
                 self.sink.add(
@@ -203,6 +214,7 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
+                        joined=network.joined,
                     )
                 )
         return tuple(made)
@@ -224,7 +236,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble"):
+        for unfit in ("out", "qvalue", "ensemble", "joined"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"
@@ -243,7 +255,12 @@ class Declared:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
         made = policy_type(event, actions)
-        return [LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional)]
+        plain = network.plain is not None
+        return [
+            LossNetwork(
+                name, None, role, made, target, apart, None, network.doc, network.optional, plain=plain
+            )
+        ]
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""

@@ -40,31 +40,57 @@ class Alias:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+    """`network(now)`, `network.frozen.eval(next)`, `network.target(next, action=…)`, …
 
     Attributes:
         network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
             wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
+        evaluated: whether it runs in evaluation mode.
     """
 
     network: str
     variant: Variant
     record: Record
     replaced: tuple[tuple[str, ForwardValue], ...] = ()
+    evaluated: bool = False
 
     @property
     def name(self) -> str:
         """A name for its value, where the declaration gives none."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
+        variant = ("" if self.variant == "live" else f"_{self.variant}") + "_eval" * self.evaluated
         roles = (role for role, _ in self.replaced)
         behind = "".join(f"_{role}" for role in ("of", *roles)) if self.replaced else ""
         return f"{self.network}{variant}_{self.record}{behind}"
 
 
 @dataclass(frozen=True)
+class Joint:
+    """One run of several calls of a network, whose batches stand one behind the other.
+
+    Attributes:
+        calls: the calls, in order.
+    """
+
+    calls: tuple[NetworkCall, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one call gives of several that run as one.
+
+    Attributes:
+        run: the name of the run.
+        place: which of its calls it is.
+    """
+
+    run: Alias
+    place: int
+
+
+@dataclass(frozen=True)
 class Count:
-    """How many draws are made: a whole number, or an expression of parameters.
+    """A number that a draw needs, an expression of parameters: how many there are, an end of what is drawn.
 
     `typed` is the expression as it was proved right.
     """
@@ -93,15 +119,19 @@ class Draw:
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard normal numbers, one for each of a value: `normal_like(action)`.
+    """Numbers that are drawn by themselves, one for each of a value: `normal_like(action)`, `uniform(-1, 1, like=action)`.
 
     Attributes:
         like: the value.
         site: the number of the draw.
+        ends: between which numbers uniform ones are drawn; None of standard normal ones.
+        count: how many are drawn for each number of the value, along the axis `draw`; None for one, without that axis.
     """
 
     like: ForwardValue
     site: int
+    ends: tuple[Count, Count] | None = None
+    count: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +188,18 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+    Data
+    | Computed
+    | Alias
+    | NetworkCall
+    | Joint
+    | Split
+    | Draw
+    | Noise
+    | Chosen
+    | DrawnLogProb
+    | Read
+    | Choice
 )
 
 
@@ -195,7 +236,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution)
+        return isinstance(self.type, Distribution) or isinstance(self.value, Joint)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -206,10 +247,12 @@ def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
 
 
 def counts_of(value: ForwardValue) -> Iterator[Count]:
-    """The numbers of draws in a value."""
+    """The numbers that the draws in a value need."""
     for part in parts_of(value):
-        if isinstance(part, Draw | Read | Chosen) and part.count is not None:
+        if isinstance(part, Draw | Read | Chosen | Noise) and part.count is not None:
             yield part.count
+        if isinstance(part, Noise) and part.ends is not None:
+            yield from part.ends
 
 
 def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
@@ -217,6 +260,10 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)
+        case Joint():
+            return value.calls
+        case Split():
+            return (value.run,)
         case Draw():
             return (value.distribution,)
         case Noise():

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.conditions import read_condition
+from specgen.check.losses.when_made import known_when_made
 from specgen.check.names import Names, refused
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Learnable
+from specgen.schema.loss import Learnable, Loss
 from specgen.values import dataclass
 
 LEARNED = Type("float32", (), "const")
@@ -67,7 +68,7 @@ class Learnables:
     """Checks the learned numbers of one loss.
 
     Attributes:
-        file, path: where the loss is declared.
+        file, path, loss: where the loss is declared, and what it says.
         params: what expressions read: its parameters.
         names: the namespace of the loss.
         sink: takes every mistake.
@@ -75,13 +76,15 @@ class Learnables:
 
     file: SchemaFile
     path: tuple[str, ...]
+    loss: Loss
     params: Mapping[str, Binding]
     names: Names
     sink: Sink
 
-    def checked(self, given: Mapping[str, Learnable]) -> tuple[CheckedLearnable, ...]:
+    def checked(self) -> tuple[CheckedLearnable, ...]:
         """Those whose declaration is right."""
-        return tuple(one for name, made in given.items() if (one := self._one(name, made)) is not None)
+        given = self.loss.learnable.items()
+        return tuple(one for name, made in given if (one := self._one(name, made)) is not None)
 
     def _one(self, name: str, given: Learnable) -> CheckedLearnable | None:
         here = (*self.path, "learnable", name)
@@ -136,7 +139,8 @@ class Learnables:
         expr = parse(source, self.sink)
         # where a parameter of a bound is None, there is no such bound
         known = {name: replace(one, optional=False) for name, one in self.params.items()}
-        typed = None if expr is None else infer(expr, known, source, self.sink)
+        sound = expr is not None and known_when_made(expr, source, self.loss, place[-1], self.sink)
+        typed = infer(expr, known, source, self.sink) if expr is not None and sound else None
         if typed is None:
             return None
         if not typed.type.python or typed.type.dtype in ("bool", "str"):

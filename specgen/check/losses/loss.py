@@ -9,23 +9,24 @@ from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
 from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
 from specgen.check.losses.coefficients import fixed_params
-from specgen.check.losses.conditions import infer_requirement
+from specgen.check.losses.conditions import infer_requirement, with_random
 from specgen.check.losses.declared import Declared
+from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
+from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    Requirement,
-)
+from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
+from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.unused import report_unread_values, report_unused_targets
 from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
+from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.statements import may_draw
@@ -100,7 +101,7 @@ class _Checker:
             if name != "value_estimate" or self.declared.estimators
         }
         self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
-        self.functions[TAKE.name] = take_of(networks, self.scope)
+        self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
@@ -111,7 +112,7 @@ class _Checker:
                 {network.name: network for network in networks}, self.readable, frozenset().union(*taken)
             ),
             self.scope,
-            frozenset(param.name for param in params) | self.declared.optional,
+            self.declared.flags,
             self.sink,
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
@@ -132,6 +133,7 @@ class _Checker:
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        means = means_first(self.file, self.path, self.loss, params, self.sink)
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -170,7 +172,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.values.found),
+            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
             let=let,
             terms=terms,
             metrics=metrics,
@@ -182,6 +184,8 @@ class _Checker:
             mask=mask,
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
+            means=means,
+            functional=self.loss.functional,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,
@@ -223,7 +227,8 @@ class _Checker:
         for message in self.loss.require:
             source = self.file.scalar(*self.path, "require", message)
             expr = parse(source, self.sink)
-            typed = None if expr is None else infer_requirement(expr, self.scope, source, self.sink)
+            sound = expr is not None and known_when_made(expr, source, self.loss, "require", self.sink)
+            typed = infer_requirement(expr, self.scope, source, self.sink) if expr and sound else None
             if expr is None or typed is None:
                 continue
             if typed.type.dtype != "bool" or not typed.type.python:
@@ -289,6 +294,9 @@ class _Checker:
     ) -> Statement | None:
         parsed = parse(source, self.sink)
         expr = None if parsed is None else self.declared.readable(parsed, source)
+        expr = None if expr is None else with_random(expr, self.scope, source, self.sink)
+        if expr is not None and section == "terms" and name in self.outputs.elementwise:
+            expr = of_any_length(expr, self.scope)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken:
             self.broken.add(name)
@@ -323,7 +331,9 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws from its policies, rsample(dist), and noise, normal_like(x)"
+        undrawn = (
+            "a loss draws from its policies, rsample(dist), and noise, normal_like(x), uniform(0, 1, like=x)"
+        )
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:

@@ -15,6 +15,9 @@ from specgen.expr.symbols import Key
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
+TRUTH = Type("bool", (), "ctor")
+"""A truth value that is known when a loss is made."""
+
 
 @dataclass(frozen=True)
 class LossNetwork:
@@ -30,6 +33,8 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
+        plain: whether it may be a module that gives no distribution, which then is certain.
+        joined: whether its calls with trained parameters run as one batch.
     """
 
     name: str
@@ -41,6 +46,13 @@ class LossNetwork:
     members: str | None = None
     doc: str = ""
     optional: bool = False
+    plain: bool = False
+    joined: bool = False
+
+    def random(self, path: str) -> Binding:
+        """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""
+        symbol = Symbol(f"{path}.random.{self.name}", f"random_{self.name}", TRUTH, full("bool"))
+        return Binding(TRUTH, full("bool"), what="condition", symbol=symbol)
 
     def presence(self, path: str) -> Binding:
         """What `given` asks of an optional network of the loss at `path`."""
@@ -172,6 +184,7 @@ class Coefficient:
         nonzero: whether it was not 0 when the loss was made.
         parts: what expressions read of a number that may be a pair, and the limits of each.
         true_is: the parameter whose number True stands for.
+        apart: whether the parts are buffers of their own where one number is given, too.
     """
 
     name: str
@@ -183,6 +196,7 @@ class Coefficient:
     nonzero: Symbol
     parts: tuple[CoefficientPart, ...] = ()
     true_is: str | None = None
+    apart: bool = False
 
     @property
     def filled(self) -> bool:
@@ -220,6 +234,19 @@ class ParamRead:
 
 
 @dataclass(frozen=True)
+class MeansFirst:
+    """The means over dimensions of the samples that terms take before the reduction.
+
+    Attributes:
+        by: the parameter that says over which.
+        dims: these dimensions by its words, counted from the last one, -1; None where nothing is reduced.
+    """
+
+    by: str
+    dims: Mapping[str, tuple[int, ...] | None]
+
+
+@dataclass(frozen=True)
 class LossClass:
     """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
 
@@ -242,6 +269,8 @@ class CheckedLoss:
         mask: which samples count.
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
+        means: over which of them terms take means first; None where they don't.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -272,6 +301,8 @@ class CheckedLoss:
     mask: Statement | None = None
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    means: MeansFirst | None = None
+    functional: bool = True
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from specgen.check.losses.distributions import (
     is_of_distribution,
     meant_function,
 )
-from specgen.check.losses.draws import DrawReader, is_draw
+from specgen.check.losses.draws import DrawReader, drawn_for, is_draw
 from specgen.check.losses.forward import (
     Alias,
     Choice,
@@ -179,7 +179,7 @@ class NetworkCalls:
         if self._is_network(expr):
             return all(map(self._plain, keywords))
         if is_draw(expr):
-            return all(map(self._plain, expr.args[:1]))
+            return all(map(self._plain, drawn_for(expr)))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -332,8 +332,9 @@ class NetworkCalls:
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
-        plain = bool(expr.args) and self._plain(expr.args[0])
-        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        like = drawn_for(expr)
+        plain = bool(like) and self._plain(like[0])
+        value = self._plain_value(like[0], hoisted=hoisted) if plain else None
         if self._failed:
             return None
         self._draws += 1
@@ -343,6 +344,8 @@ class NetworkCalls:
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         name, _, variant = expr.function.path.partition(".")
+        evaluated = variant.split(".")[-1] == "eval"
+        variant = variant.removesuffix("eval").rstrip(".") if evaluated else variant
         network = self.networks.get(name)
         if name in self.broken:
             self._failed = True
@@ -354,9 +357,10 @@ class NetworkCalls:
             self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
             return None
         if variant not in _VARIANTS:
-            near = did_you_mean(variant, tuple(_VARIANTS)[1:])
+            near = did_you_mean(variant, (*tuple(_VARIANTS)[1:], "eval"))
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
+            meant += ".eval" * evaluated
             self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
             return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
@@ -387,7 +391,7 @@ class NetworkCalls:
         if arguments is None:
             return None
         replaced, computed = arguments
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced), computed
+        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced, evaluated), computed
 
     def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True

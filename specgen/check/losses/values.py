@@ -16,9 +16,11 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
     Read,
+    Split,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
@@ -109,6 +111,10 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case Joint():
+                return self.type_of(value.calls[0])
+            case Split():
+                return self.type_of(value.run)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -116,7 +122,9 @@ class ForwardValues:
                 function = value.kind if isinstance(value, Draw) else value.function
                 return result_type(function, distribution, given, counted=value.count is not None)
             case Noise():
-                return self.type_of(value.like)
+                like = self.type_of(value.like)
+                drawn = Type("", axes=("draw",) if value.count is not None else ())
+                return replace(like, axes=merged_axes(like, drawn))
             case Chosen():
                 return self.type_of(value.value)
             case DrawnLogProb():
@@ -129,10 +137,12 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
+            case Joint() | Split():
+                raise ValueError(f"{value} has a name")
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
-                return "standard_normal"
+                return "standard_normal" if value.ends is None else "uniform"
             case Chosen():
                 return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():

@@ -28,6 +28,28 @@ terms:
     without="An `if` on a tensor of many values raises at the first batch; on a tensor of one it works until there are two.",
 )
 
+RANDOM = Rule(
+    "SG476",
+    "whether a network is random",
+    """\
+`random(actor_network)` asks whether what was given as a policy gives a distribution, or is certain. It is asked of a network
+that may be either, by `plain: delta`; others are always policies.
+
+```yaml
+networks: {actor: {policy: action, in: [observation]}}
+terms: {loss: "where(random(actor), -log_prob(actor(now), action), sum((mode(actor(now)) - action)**2))"}
+```
+
+Write:
+
+```yaml
+networks: {actor: {policy: action, plain: delta, in: [observation]}}
+terms: {loss: "where(random(actor), -log_prob(actor(now), action), sum((mode(actor(now)) - action)**2))"}
+```
+""",
+    without="AttributeError at the first batch: a network that writes actions has no `get_dist`.",
+)
+
 MAY_BE_MISSING = Rule(
     "SG462",
     "value that may be missing",
@@ -137,4 +159,29 @@ mask: isfinite(ratio)
 ```
 """,
     without="A mask of numbers multiplies: padding that is NaN makes the loss NaN, and a mask of another shape masks by features.",
+)
+
+WRONG_REDUCE = Rule(
+    "SG488",
+    "wrong means before the reduction",
+    """\
+`reduce` says over which dimensions of the samples a term takes means before the batch is reduced, for each word of the
+parameter that `by` names. They are dimensions that `samples` lists behind the batch; `[]` is one mean over all samples,
+`none` no reduction.
+
+```yaml
+params: {aggregation: {type: "enum(token_mean, prompt_mean)", default: token_mean}}
+samples: [batch, token]
+reduce: {token_mean: [], prompt_mean: [tokens], by: aggregation}
+```
+
+Write:
+
+```yaml
+params: {aggregation: {type: "enum(token_mean, prompt_mean)", default: token_mean}}
+samples: [batch, token]
+reduce: {token_mean: [], prompt_mean: [token], by: aggregation}
+```
+""",
+    without='A word that nobody knows is taken for the default: TorchRL\'s `aggregation="promt_mean"` is a mean over tokens.',
 )

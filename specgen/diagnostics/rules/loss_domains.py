@@ -66,3 +66,26 @@ keys: {action: {key: action, domain: [action_spec, actor]}}
 """,
     without="TypeError of the constructor; or bounds of another action.",
 )
+
+WHEN_MADE = Rule(
+    "SG475",
+    "value of a batch where a loss is made",
+    """\
+`require`, the `auto` of a parameter, and `init`, `low` and `high` of a learned number are computed when the loss is made,
+of parameters. Values under `let` and what the data hold are known later, for each batch.
+
+```yaml
+params: {start: {default: 1.0, above: 0}}
+learnable: {log_alpha: {init: first}}
+let: {first: log(start)}
+```
+
+Write:
+
+```yaml
+params: {start: {default: 1.0, above: 0}}
+learnable: {log_alpha: {init: log(start)}}
+```
+""",
+    without="NameError in the constructor.",
+)

@@ -30,7 +30,7 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
     if kept is not None:
         may_lack = param.optional and not kept.filled
         attribute = using("Tensor | None" if may_lack else "Tensor", "Tensor")
-        names = [] if kept.name in loss.properties else [param.name]
+        names = [] if kept.name in loss.properties or kept.apart else [param.name]
         attributes = tuple((name, attribute) for name in (*names, *(one.symbol.name for one in kept.parts)))
         if param.default == AUTO:
             taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
@@ -144,9 +144,17 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     """A parameter that is a buffer."""
     doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.name in loss.properties else ()
     parts = tuple(part.name for part in one.parts)
-    adapted = one.name in map(updated, loss.update)
+    given = using(f"as_pair({one.name}, {literal(one.name)})", "as_pair") if one.apart else one.name
     made = CoefficientPlan(
-        one.name, one.state, "", False, doc, parts=parts, true_is=one.true_is or "", adapted=adapted
+        one.name,
+        one.state,
+        "",
+        False,
+        doc,
+        given,
+        parts=parts,
+        true_is=one.true_is or "",
+        adapted=one.name in map(updated, loss.update),
     )
     if one.auto is None:
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
-from specgen.check.losses.forward import Forward
+from specgen.check.losses.forward import Forward, Noise
 from specgen.check.losses.model import CheckedLoss, ParamRead
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
@@ -153,6 +153,8 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
         lines += hanging(f"{module.name}: {module.doc or f'a `{PROTOCOLS[module.protocol]}`.'}")
     for network in part.networks:
         lines += hanging(f"has_{network.name}: whether `{network.name}` was given.")
+    for network in part.plain:
+        lines += hanging(f"random_{network.name}: whether `{network.name}` gives a distribution.")
     lines += [line for one in part.params for line in hanging(f"{one.name}: {_param(one)}")]
     for bound in part.bounds:
         shape = ", ".join(map(str, bound.type.dims))
@@ -163,7 +165,10 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
 
 
 def _origin(made: Forward) -> str:
-    return f"from `{made.network}`" if made.network else "standard normal numbers"
+    if made.network:
+        return f"from `{made.network}`"
+    normal = isinstance(made.value, Noise) and made.value.ends is None
+    return f"{'standard normal' if normal else 'uniform'} numbers"
 
 
 def _tensor(type: Type) -> str:

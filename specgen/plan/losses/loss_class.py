@@ -24,7 +24,7 @@ from specgen.plan.losses.coefficients import (
     param_refusals,
 )
 from specgen.plan.losses.conditions import condition_code, stored_symbol
-from specgen.plan.losses.forward import reparameterized, roles_read
+from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_docs, module_plans, updates
@@ -71,6 +71,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         trained=_trained(loss),
+        evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -82,6 +83,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
                 n.optional,
                 n.policy,
                 reparameterized(loss, n),
+                n.plain,
             )
             for n in loss.networks
         ),
@@ -119,6 +121,8 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=_can_leave_networks(loss),
+        by_default=loss.functional,
+        means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=_has_scalars(loss),
     )
 
@@ -133,9 +137,8 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            # what networks and estimators give is each sample's own; of other entries all agents may have one
-            each = role.missing == "estimate" or role.accepted in outputs
-            yield role.accepted, len(dims) + type.col + (len(loss.samples) if each else 0)
+            # what is stored with a trailing 1 may be one for all samples of a row
+            yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
@@ -149,9 +152,12 @@ def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
 
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
-    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
+
+    The modules themselves have one mode only.
+    """
     asked = {param.name for param in loss.params if param.default is False}
-    return all(
+    return not evaluated_networks(loss, "live") and all(
         network.members is None and (network.target is False or network.target in asked)
         for network in loss.networks
     )
@@ -207,12 +213,16 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     if _can_leave_networks(loss):
         yield from hanging(
-            "functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise they are "
-            "ordinary children, without targets."
+            f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
+            "they are ordinary children, without targets."
         )
     yield ""
     yield "Raises:"
-    policies = ", or a policy gives no distribution" if any(one.policy for one in loss.networks) else ""
+    policies = (
+        ", or a policy gives no distribution"
+        if any(one.policy and not one.plain for one in loss.networks)
+        else ""
+    )
     methods = ", or an object lacks a method" if loss.modules else ""
     yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
     yield from hanging(

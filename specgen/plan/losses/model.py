@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.expr.symbols import Key
+from specgen.literals import literal
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.values import dataclass
 
@@ -38,6 +39,7 @@ class NetworkPlan:
         optional: whether it may be left out.
         policy: whether it gives a distribution.
         reparameterized: whether draws from that need gradients.
+        plain: whether it may be a module that gives none, which then is certain.
     """
 
     name: str
@@ -49,6 +51,15 @@ class NetworkPlan:
     optional: bool = False
     policy: bool = False
     reparameterized: bool = False
+    plain: bool = False
+
+    @property
+    def given(self) -> str:
+        """What the constructor takes of it, as an expression."""
+        if not self.policy or self.plain:
+            return "network" if self.qvalue else self.name
+        drawn = ", reparameterized=True" if self.reparameterized else ""
+        return f"as_policy({self.name}, {literal(self.name)}, type(self).__name__{drawn})"
 
     @property
     def annotation(self) -> str:
@@ -117,6 +128,7 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        given: the number or the pair that is registered, an expression.
         none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
         parts: the names of the numbers that it is or may be a pair of.
         true_is: the parameter whose number True stands for; empty where True is no value.
@@ -128,6 +140,7 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    given: Text
     none_is: Text = ""
     none_where: str = ""
     parts: tuple[str, ...] = ()
@@ -172,6 +185,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
+        evaluated: the networks that are called in evaluation mode.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
@@ -190,6 +204,9 @@ class LossPlan:
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
+        by_default: whether it takes their parameters unless told otherwise.
+        means_first: the dimensions of samples over which terms take means before the reduction, by the words of a
+            parameter; None where they take none.
         scalars: whether it returns numbers that are one for the batch.
     """
 
@@ -205,6 +222,7 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
+    evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
@@ -223,6 +241,8 @@ class LossPlan:
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool
+    by_default: bool
+    means_first: dict[str, tuple[int, ...] | None] | None
     scalars: bool
 
     @property

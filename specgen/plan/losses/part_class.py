@@ -12,7 +12,7 @@ from specgen.literals import literal
 from specgen.plan.docs import summary
 from specgen.plan.losses.coefficients import param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, read_call, records
+from specgen.plan.losses.forward import ForwardPrinter, reader, records
 from specgen.plan.losses.learnables import learnable_value
 from specgen.plan.losses.model import PartPlan, ReturnPlan
 from specgen.plan.losses.parts import PartArguments
@@ -22,7 +22,7 @@ from specgen.program.conditions import ALWAYS
 
 def part_plan(loss: CheckedLoss, part: PartArguments) -> PartPlan:
     """A part as the class computes it."""
-    printer, forward = ForwardPrinter(loss, part.needed), part.forward(loss)
+    printer, forward = ForwardPrinter(loss, part.needed, part.part.trained), part.forward(loss)
     owner = "terms" if part.alone else f"{part.part.name}_terms"
     calls = [below for made in forward for below in parts_of(made.value) if isinstance(below, NetworkCall)]
     return PartPlan(
@@ -97,6 +97,7 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
             value = using(f"not_none({value})", "not_none")
         args.append(using(f"{module.name}={value}", *value.uses))
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
+    args += [f"random_{one.name}=self.random_{one.name}" for one in part.plain]
     args += [param_argument(loss, one, given=one.symbol in part.there) for one in part.params]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]
     for one in part.learnables:
@@ -117,17 +118,16 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         dtype = f"torch.{role.type.dtype}"
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
-    if role.optional:
-        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
     network = next((n for n in loss.networks if n.action == role.name), None)
-    text = read_call(loss, role, record)
-    if network is not None:  # actions may be one-hot
-        text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
+    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    read = "self._read_if_there" if role.optional else read
+    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
     if loss.samples and role.type is not None and each is not None:
-        text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
+        rank = role.type.rank + role.type.col
+        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
     if network is None:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
@@ -139,7 +139,8 @@ def _reduced(loss: CheckedLoss, statement: Statement, owner: str) -> str:
     """A term, reduced over the samples that count for it."""
     mask = f", {owner}.mask" if loss.mask is not None else ""
     mask = f", {owner}.{statement.name}_mask" if statement.target in loss.masks else mask
-    return f"self._reduce_loss({owner}.{statement.name}, tensordict{mask})"
+    first = "" if loss.means is None else f", first=self.means_first[self.{loss.means.by}]"
+    return f"self._reduce_loss({owner}.{statement.name}, tensordict{mask}{first})"
 
 
 def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:

@@ -8,7 +8,7 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss, CheckedModule, LossNetwork, LossRole, ParamRead
 from specgen.check.model import Statement, identifier
-from specgen.check.programs.loss import LossPart, has_network
+from specgen.check.programs.loss import LossPart, has_network, random_network
 from specgen.expr import Symbol
 from specgen.plan.losses.conditions import role_symbol
 from specgen.plan.losses.needs import needs_of_forward
@@ -29,6 +29,7 @@ class PartArguments:
         learnables: the numbers that are learned.
         modules: objects of the constructor.
         networks: the optional networks of which it is told whether they were given.
+        plain: the networks of which it is told whether they give a distribution.
         needs: when values are needed, those of networks and of the data too.
         masked: whether it takes the mask of the samples that count.
         estimates: whether it takes the value estimator.
@@ -45,6 +46,7 @@ class PartArguments:
     learnables: tuple[CheckedLearnable, ...]
     modules: tuple[CheckedModule, ...]
     networks: tuple[LossNetwork, ...]
+    plain: tuple[LossNetwork, ...]
     needs: Mapping[Symbol, Condition]
     masked: bool
     estimates: bool
@@ -103,6 +105,7 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
+        plain=tuple(one for one in loss.networks if one.plain and random_network(path, one) in given),
         needs={symbol: condition.within(part.condition) for symbol, condition in needs.items()},
         masked=any(one.symbol.path == f"{path}.given.mask" for one in part.program.inputs),
         estimates=any(one.kind == "function" for one in part.program.inputs),

@@ -82,13 +82,9 @@ class MaskedLoss(LossModule):
         model_now = model.live(tensordict, keys.prediction).squeeze(-1)
         terms = masked_loss(
             model_now,
-            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1),
-            self._of_samples(
-                self._read_number(tensordict, keys.log_ratio, "log_ratio", samples=1), model_now, 0
-            ),
-            self._mask(tensordict),
-            coeff=self.coeff,
-            limit=self.limit,
+            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1, "target"),
+            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0, "log_ratio"),
+            self._mask(tensordict), coeff=self.coeff, limit=self.limit,
         )
         outputs = {
             "loss_model": self._reduce_loss(terms.loss_model, tensordict, terms.mask),
