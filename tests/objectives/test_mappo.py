@@ -200,5 +200,16 @@ def test_log_probabilities_with_a_trailing_one_are_refused() -> None:
     loss.set_keys(**KEYS)  # type: ignore[arg-type]
     data = steps(8, dtype=torch.float32)
     data["agents", "action_log_prob"] = data["agents", "action_log_prob"].unsqueeze(-1)
-    with pytest.raises(RuntimeError, match=r"one number of each sample, \[8, '\*'\]; got \[8, 3, 1\]"):
+    with pytest.raises(ValueError, match=r"the sample_log_prob has the shape \[8, 3, 1\]"):
         loss(data)
+
+
+@pytest.mark.peers
+def test_values_are_learned_in_training() -> None:
+    modules = pytest.importorskip("torchrl.modules")
+    mine, theirs = pair("MAPPOLoss", torch.float32, value_norm=modules.RunningValueNorm(shape=1))
+    before = copy.deepcopy(mine.value_norm.state_dict())
+    for loss in (mine.eval(), theirs.eval()):
+        loss(steps(8, dtype=torch.float32))
+    torch.testing.assert_close(mine.value_norm.state_dict(), before)
+    assert any(not torch.equal(theirs.value_norm.state_dict()[key], value) for key, value in before.items())

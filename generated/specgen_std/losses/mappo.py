@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5a63b168f3813287e5799caa03bee185734aaf002eb6c81a3c0c71c085d94cff
+# specgen: sha256=eee08ff54ce1c8b27f75a32383a9ff16023c4cd416bfe3c68f73617f0dc1c679
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -245,9 +245,9 @@ class MAPPOLoss(ClipPPOLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "advantage": 2,
-        "value_target": 2,
-        "value": 2,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
         "sample_log_prob": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -488,7 +488,7 @@ class MAPPOLoss(ClipPPOLoss):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1)
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return mappo_objective(
             log_p,
@@ -795,9 +795,9 @@ class IPPOLoss(MAPPOLoss):
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
-        "advantage": 2,
-        "value_target": 2,
-        "value": 2,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
         "sample_log_prob": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
@@ -1038,7 +1038,7 @@ class IPPOLoss(MAPPOLoss):
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
-            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob", samples=1)
+            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return ippo_objective(
             log_p,

@@ -30,25 +30,17 @@ class ReadingModule(FunctionalModule):
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
 
-    def _read_number(
-        self, tensordict: TensorDictBase, key: NestedKey, role: str, *, samples: int = 0
-    ) -> Tensor:
-        """The tensor that plays ``role``, one number of each sample: ``[*batch]``, or ``[*batch, agents]``.
-
-        Args:
-            tensordict: the data.
-            key: where it is.
-            role: what it is, for messages.
-            samples: how many dimensions a sample may have behind those of the batch, such as that of agents.
+    def _read_number(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, one number of each sample: ``[*batch]``.
 
         Raises:
             RuntimeError: if it has another shape, such as ``[*batch, 1]``, which would be paired with other samples.
         """
         value = self._read(tensordict, key, role)
-        if not 0 <= value.ndim - tensordict.batch_dims <= samples:
+        if value.ndim != tensordict.batch_dims:
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
-                f"{[*tensordict.batch_size, *['*'] * samples]}; got {list(value.shape)}"
+                f"{list(tensordict.batch_size)}; got {list(value.shape)}"
             )
         return value
 

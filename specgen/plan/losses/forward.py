@@ -239,7 +239,7 @@ class ForwardPrinter:
     def _read(self, data: Data) -> Code:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after else "tensordict"
-        return Code(read_call(self._loss, role, record))
+        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -250,13 +250,10 @@ class ForwardPrinter:
         return type is not None and type.col
 
 
-def read_call(loss: CheckedLoss, role: LossRole, record: str) -> str:
+def reader(loss: CheckedLoss, role: LossRole) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
-    arguments = f"{record}, keys.{role.accepted}, {literal(role.name)}"
-    if role.type is None or role.type.dims != () or role.type.col:
-        return f"self._read({arguments})"
-    samples = f", samples={len(loss.samples)}" if loss.samples else ""
-    return f"self._read_number({arguments}{samples})"
+    number = role.type is not None and role.type.dims == () and not role.type.col
+    return "self._read_number" if number and not loss.samples else "self._read"
 
 
 def _computes(value: ForwardValue) -> bool:

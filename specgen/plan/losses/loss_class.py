@@ -137,10 +137,8 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            # what networks and estimators give is each sample's own; of what else is stored with a trailing 1, all samples
-            # of a row may have one
-            each = role.missing == "estimate" or role.accepted in outputs or not type.col
-            yield role.accepted, len(dims) + type.col + (len(loss.samples) if each else 0)
+            # what is stored with a trailing 1 may be one for all samples of a row
+            yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from specgen.literals import literal
 from specgen.plan.docs import summary
 from specgen.plan.losses.coefficients import param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, read_call, records
+from specgen.plan.losses.forward import ForwardPrinter, reader, records
 from specgen.plan.losses.learnables import learnable_value
 from specgen.plan.losses.model import PartPlan, ReturnPlan
 from specgen.plan.losses.parts import PartArguments
@@ -119,20 +119,15 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
     network = next((n for n in loss.networks if n.action == role.name), None)
+    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    read = "self._read_if_there" if role.optional else read
+    text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
     )
-    arguments = f"({record}, keys.{role.accepted}, {literal(role.name)})"
     if loss.samples and role.type is not None and each is not None:
-        read = "self._read_if_there" if role.optional else "self._read"
         rank = role.type.rank + role.type.col
-        text = f"self._of_samples({read}{arguments}, {each.name}, {rank}, {literal(role.name)})"
-    elif role.optional:
-        text = f"self._read_if_there{arguments}"
-    elif network is not None:  # actions may be one-hot
-        text = f"self._read{arguments}"
-    else:
-        text = read_call(loss, role, record)
+        text = f"self._of_samples({text}, {each.name}, {rank}, {literal(role.name)})"
     if network is None:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
