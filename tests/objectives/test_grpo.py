@@ -201,7 +201,7 @@ def test_keywords_are_checked() -> None:
         ({"clip_epsilon": (0.1, -0.2)}, "clip_epsilon"),
     ):
         with pytest.raises(ValueError, match=message):
-            GRPOLoss(Actor(), **given)  # type: ignore[arg-type]
+            GRPOLoss(Actor(), **given)
 
 
 @pytest.mark.peers

@@ -102,7 +102,7 @@ def test_sft_masks_what_it_reads() -> None:
     for given in ({"kl_to_ref_coeff": 0.5}, {"loss_function": "minor_sft"}):
         model = Scores(4, torch.float64)
         model.numbers.data[~assistant] = torch.nan
-        loss = SFTLoss(model, **given)  # type: ignore[arg-type]
+        loss = SFTLoss(model, **given)
         outputs = loss(data)
         log_p = [-row[which].exp() for row, which in zip(model.numbers, assistant, strict=True)]
         other = [row[which] for row, which in zip(reference, assistant, strict=True)]

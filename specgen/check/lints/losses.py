@@ -121,7 +121,8 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads |= frozenset(parts.computed)
     reads |= {parts.read_as[name] for name in reads if name in parts.read_as}
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
-    flags.add(parts.loss.reduce.get("by"))
+    by = loss.reduce.get("by")
+    flags |= {by} if isinstance(by, str) else set()
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)

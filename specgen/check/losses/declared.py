@@ -186,7 +186,6 @@ class Declared:
             if len(network.out) > 1:
                 made += self._record(name, network)
                 continue
-                continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
             target, apart = self._copies(name, network)
@@ -367,13 +366,12 @@ class Declared:
             if one.action is not None and one.action not in known:
                 self.unknown_role(one.action, known, "networks", one.name, "qvalue")
         renamed = [role.role for role in made]
-        for name, (network, _) in outputs.items():
+        for name, (writer, _) in outputs.items():
             if name in renamed or name in known:
                 continue
-            if self.names.claim(
-                name, "key", self.file.key_span(*self.path, "networks", network, "out", name)
-            ):
-                made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {network}"))
+            span = self.file.key_span(*self.path, "networks", writer, "out", name)
+            if self.names.claim(name, "key", span):
+                made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {writer}"))
         return tuple(made)
 
     def _condition(self, declared: LossKey, *here: str) -> Typed | None:

@@ -92,7 +92,7 @@ def _dimensions(
     for index, name in enumerate(named):
         if name in others and named.index(name) == index and not isinstance(given, str):
             continue
-        place = (*here, word) if isinstance(given, str) else (*here, word, index)
+        place: tuple[str | int, ...] = (*here, word) if isinstance(given, str) else (*here, word, index)
         message = f"`{name}` is no dimension of the samples behind the batch"
         help = suggestion(name, others) or (
             f"write one of {', '.join(others)}" if others else "declare them: `samples: [batch, token]`"
