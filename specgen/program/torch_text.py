@@ -175,7 +175,7 @@ class _Printer:
         result = self.program.outputs[0].symbol
         if isinstance(statement, Region) or result in self.last_reader or targets(statement) != (result,):
             return False
-        return isinstance(statement, Assign) or not statement.fields
+        return isinstance(statement, Assign) or not (statement.fields or statement.callee.returns_tuple)
 
     def _prints_inline(self, statement: Assign) -> bool:
         """Whether a value that only the record takes is printed in the `return`: what no declaration names."""

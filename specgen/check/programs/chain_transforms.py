@@ -10,7 +10,7 @@ from specgen.check.chains.types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
-from specgen.check.programs.chain_python import call_class, given_by_class
+from specgen.check.programs.chain_python import call_class, call_inverse, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
@@ -113,6 +113,10 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
         taken = dict(current)
         for index, row in enumerate(instance.inverse_rows):
             place = f"transforms[{instance.position}].{index}.inverse"
+            if instance.transform.python is not None:
+                given = call_inverse(state, body, instance, row, place, taken)
+                current |= {entry.dotted: given[role] for role, entry in row.inputs.items()}
+                continue
             local = Body(f"{body.path}.{place}")
             bind_parameters(state, local, instance)
             _bind_tables(state, local, row)
@@ -173,8 +177,7 @@ def _run(
         The done flags that it assigns.
     """
     if instance.transform.python is not None:
-        call_class(state, instance, row, phase, moment, place, before, cells)
-        return []
+        return call_class(state, instance, row, phase, moment, place, before, cells)
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
