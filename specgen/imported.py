@@ -118,6 +118,7 @@ _RUNTIME_LOSSES = (
     "coefficient_part",
     "distance_loss",
     "is_random_policy",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",

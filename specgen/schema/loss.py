@@ -45,6 +45,7 @@ class Network(Declaration):
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
         optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        joined: whether its calls with trained parameters run as one batch, of which its statistics see all.
         doc: one line for the generated docstring.
     """
 
@@ -57,6 +58,7 @@ class Network(Declaration):
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     optional: bool = False
+    joined: bool = False
     doc: str = ""
 
 

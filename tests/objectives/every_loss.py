@@ -43,6 +43,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "KLPENPPOLoss": {"increment": 1.0, "decrement": 1.0},  # two calls are equal
     "OnlineDTLoss": {"target_entropy": -float(N_ACT)},
     "CQLLoss": {"target_entropy": -float(N_ACT)},
+    "CrossQLoss": {"target_entropy": -float(N_ACT)},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},

@@ -12,11 +12,12 @@ from specgen_runtime.objectives import (
     TD0Estimator,
     ValueEstimators,
     add_random_module,
+    randomness,
 )
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModule, TensorDictModuleBase, TensorDictSequential
 from tensordict.nn.probabilistic import interaction_type
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.objectives.nets import ValueLoss, batch, critic
 
@@ -288,6 +289,15 @@ def test_coefficients_are_buffers_assigned_in_place() -> None:
 def test_random_modules_are_classes() -> None:
     with pytest.raises(TypeError, match="add_random_module takes a class"):
         add_random_module("x")  # type: ignore[arg-type]
+
+
+def test_a_random_module_that_is_said_later_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(randomness, "_RANDOM_MODULES", list(randomness._RANDOM_MODULES))
+    loss, found = loss_of(), list[str]()
+    for wanted in ("error", "different"):
+        found.append(loss.vmap_randomness)
+        assert found[-1] == wanted
+        add_random_module(nn.Linear)
 
 
 class TwoTerms(ValueLoss):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2354fc2fb8ab8a5b089024f39b09e19b7d2d3c90c8e909ce7a4d8dc8cdd630ac
+# specgen: sha256=5dada982a85589cae98eab6e42311f6f9e0ca60d0609f1681b21344efaaf989c
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def discrete_cql_loss(
     """
     # losses.DiscreteCQLLoss.let
     q = torch.gather(values, -1, action.unsqueeze(-1)).squeeze(-1)
-    next_value = value_network_target_next.amax(dim=-1)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = value_network_target_next.amax(dim=-1)
+        goal = value_estimate(next_value).detach()
     # losses.DiscreteCQLLoss.terms
     loss_qvalue = 0.5 * distance_loss(q, goal, loss_function)
     loss_cql = values.logsumexp(dim=-1) - q
@@ -201,7 +202,8 @@ class DiscreteCQLLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.DiscreteCQLLoss.let
         values = value_network.live(tensordict, keys.action_value)
-        value_network_target_next = value_network.target(next_tensordict, keys.action_value)
+        with torch.no_grad():
+            value_network_target_next = value_network.target(next_tensordict, keys.action_value)
         terms = discrete_cql_loss(
             values, value_network_target_next,
             action_index(self._read(tensordict, keys.action, "action"), values, self.action_space),
@@ -311,14 +313,15 @@ def cql_loss(
     """
     # losses.CQLLoss.let
     alpha = torch.exp(log_alpha).detach()
-    backup_q: Tensor | None = None
-    if max_q_backup:
-        backup_q = not_none(qvalue_network_target_next_of_action).amax(dim=1)
-    else:
-        next_q = not_none(next_q)
-        soft = next_q if deterministic_backup else next_q - alpha * not_none(next_action_log_prob)
-    next_value = (not_none(backup_q) if max_q_backup else not_none(soft)).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        backup_q: Tensor | None = None
+        if max_q_backup:
+            backup_q = not_none(qvalue_network_target_next_of_action).amax(dim=1)
+        else:
+            next_q = not_none(next_q)
+            soft = next_q if deterministic_backup else next_q - alpha * not_none(next_action_log_prob)
+        next_value = (not_none(backup_q) if max_q_backup else not_none(soft)).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     random_candidate = random_q - action.shape[-1] * math.log(0.5)
     next_candidate = next_actions_q - next_actions_log_prob.detach()
     now_candidate = now_actions_q - now_actions_log_prob.detach()
@@ -601,31 +604,32 @@ class CQLLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CQLLoss.let
         next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_action_log_prob = (
-            next_dist.rsample_and_log_prob() if not self.max_q_backup else (None, None)
-        )
-        next_q = (
-            qvalue_network.target(
-                next_tensordict,
-                keys.state_action_value,
-                {keys.action: not_none(next_action)},
-                randomness=self.vmap_randomness,
-            ).squeeze(-1)
-            if not self.max_q_backup
-            else None
-        )
-        backup_actions = next_dist.sample(self.num_random) if self.max_q_backup else None
-        qvalue_network_target_next_of_action = (
-            qvalue_network.target(
-                next_tensordict,
-                keys.state_action_value,
-                {keys.action: not_none(backup_actions)},
-                draws=True,
-                randomness=self.vmap_randomness,
-            ).squeeze(-1)
-            if self.max_q_backup
-            else None
-        )
+        with torch.no_grad():
+            next_action, next_action_log_prob = (
+                next_dist.rsample_and_log_prob() if not self.max_q_backup else (None, None)
+            )
+            next_q = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(next_action)},
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if not self.max_q_backup
+                else None
+            )
+            backup_actions = next_dist.sample(self.num_random) if self.max_q_backup else None
+            qvalue_network_target_next_of_action = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(backup_actions)},
+                    draws=True,
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if self.max_q_backup
+                else None
+            )
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a33c0e010f9af3cf85ae33646818bc922d809baa99c657123c1055fe5fe0df01
+# specgen: sha256=73380615015470ecb8854822e303ff71383d9befd197b4e19c9a85517cf6660f
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def ddpg_value(
         loss_function: how the distance to the target is measured.
     """
     # losses.DDPGLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     # losses.DDPGLoss.terms
     loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
@@ -223,10 +224,11 @@ class DDPGLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.DDPGLoss.let
         q = value_network.live(tensordict, keys.state_action_value).squeeze(-1)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
-        next_value = value_network.target(
-            next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
-        ).squeeze(-1)
+        with torch.no_grad():
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+            next_value = value_network.target(
+                next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
+            ).squeeze(-1)
         return ddpg_value(q, next_value, self._value_estimate(tensordict), loss_function=self.loss_function)
 
     def _ddpg_actor_terms(self, tensordict: TensorDictBase) -> DDPGActorTerms:

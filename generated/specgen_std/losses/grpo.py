@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1d497549925e04f3e947e2a084fb252c49c94f85ea5a2ee439bad4fa2cc6ac4b
+# specgen: sha256=28ba611a0fd6add0ab2b15187b41133c0742f276c7f17a5e320cf2f01ecbef3e
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -899,7 +899,8 @@ def cispo_loss(
     # losses.CISPOLoss.let
     log_p = torch.where(counts, dist_log_prob, 0.0)
     step = log_p - torch.where(counts, sample_log_prob, 0.0)
-    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    with torch.no_grad():
+        near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.CISPOLoss.terms
     loss_objective = (
         -torch.exp(near_step).detach() * advantage.squeeze(-1) * torch.exp(log_p - log_p.detach())

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f7e45dcfe209149920bc7aaf7ae399848ff61c0f23f7131b13c5c282ad369cda
+# specgen: sha256=8419ceced34bae3a9c66e19315d0409d9968cbacc823ef2ae10c7b987f40bb77
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def iql_qvalue(
         loss_function: how the distance to the target is measured.
     """
     # losses.IQLLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     # losses.IQLLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.IQLLoss.writes
@@ -291,7 +292,8 @@ class IQLLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
         # losses.IQLLoss.let
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -413,7 +415,8 @@ def discrete_iql_qvalue(
         loss_function: how the distance to the target is measured.
     """
     # losses.DiscreteIQLLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     q = torch.gather(
         qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
     ).squeeze(-1)
@@ -626,7 +629,8 @@ class DiscreteIQLLoss(IQLLoss):
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
         # losses.DiscreteIQLLoss.let
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         qvalue_network_now = qvalue_network.live(
             tensordict, keys.state_action_value, randomness=self.vmap_randomness
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=69cb13e50fcc726c9ec6faf28c4522d4f373d8dbe28c629aa3cc984a8e844e72
+# specgen: sha256=846957058bcad083ddadba1a2b9968661ff6cb9dc165d1af4257851a8420c9ba
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ def redq_loss(
     """
     # losses.REDQLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
-    goal = value_estimate(next_value).detach()
-    both = 0.5 * (log_p + next_log_p).detach()
+    with torch.no_grad():
+        next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
+        goal = value_estimate(next_value).detach()
+        both = 0.5 * (log_p + next_log_p).detach()
     # losses.REDQLoss.terms
     loss_actor = (alpha * log_p - q_new).mean(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).mean(dim=0)
@@ -300,15 +301,16 @@ class REDQLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.REDQLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_log_p = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
-        next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_action, next_log_p = next_dist.rsample_and_log_prob()
+            next_q = qvalue_network.target(
+                next_tensordict,
+                keys.state_action_value,
+                {keys.action: next_action},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
+            next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aad91f4a49012a44995db0ea554357bfbbf593697cde37241783d171074a1cf8
+# specgen: sha256=d4311208f6c379af440e3c801dd1a540c611a487497021a15a308c621314937f
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -65,12 +65,13 @@ def sac_qvalue(
     """
     # losses.SACLoss.let
     alpha = torch.exp(not_none(log_alpha)).detach() if not has_value_network else None
-    next_value = (
-        not_none(value_network_target_next)
-        if has_value_network
-        else (not_none(next_q) - not_none(alpha) * not_none(next_action_log_prob)).amin(dim=0)
-    )
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = (
+            not_none(value_network_target_next)
+            if has_value_network
+            else (not_none(next_q) - not_none(alpha) * not_none(next_action_log_prob)).amin(dim=0)
+        )
+        goal = value_estimate(next_value).detach()
     # losses.SACLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.SACLoss.writes
@@ -135,7 +136,8 @@ def sac_value(
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    v_goal = (v_q.amin(dim=0) - alpha * v_action_log_prob).detach()
+    with torch.no_grad():
+        v_goal = (v_q.amin(dim=0) - alpha * v_action_log_prob).detach()
     # losses.SACLoss.terms
     loss_value = distance_loss(v, v_goal, loss_function)
     return SACValueTerms(loss_value=loss_value)
@@ -391,29 +393,32 @@ class SACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
-        next_dist = (
-            actor_network.dist("live", next_tensordict, generator=self.generator)
-            if not self.value_network is not None
-            else None
-        )
-        next_action, next_action_log_prob = (
-            not_none(next_dist).rsample_and_log_prob() if not self.value_network is not None else (None, None)
-        )
-        next_q = (
-            qvalue_network.target(
-                next_tensordict,
-                keys.state_action_value,
-                {keys.action: not_none(next_action)},
-                randomness=self.vmap_randomness,
-            ).squeeze(-1)
-            if not self.value_network is not None
-            else None
-        )
-        value_network_target_next = (
-            self.functional_network("value_network").target(next_tensordict, keys.value).squeeze(-1)
-            if self.value_network is not None
-            else None
-        )
+        with torch.no_grad():
+            next_dist = (
+                actor_network.dist("live", next_tensordict, generator=self.generator)
+                if not self.value_network is not None
+                else None
+            )
+            next_action, next_action_log_prob = (
+                not_none(next_dist).rsample_and_log_prob()
+                if not self.value_network is not None
+                else (None, None)
+            )
+            next_q = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(next_action)},
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if not self.value_network is not None
+                else None
+            )
+            value_network_target_next = (
+                self.functional_network("value_network").target(next_tensordict, keys.value).squeeze(-1)
+                if self.value_network is not None
+                else None
+            )
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -453,11 +458,12 @@ class SACLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
         v = self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
-        v_dist = actor_network.dist("target", tensordict, generator=self.generator)
-        v_action, v_action_log_prob = v_dist.rsample_and_log_prob()
-        v_q = qvalue_network.target(
-            tensordict, keys.state_action_value, {keys.action: v_action}, randomness=self.vmap_randomness
-        ).squeeze(-1)
+        with torch.no_grad():
+            v_dist = actor_network.dist("target", tensordict, generator=self.generator)
+            v_action, v_action_log_prob = v_dist.rsample_and_log_prob()
+            v_q = qvalue_network.target(
+                tensordict, keys.state_action_value, {keys.action: v_action}, randomness=self.vmap_randomness
+            ).squeeze(-1)
         return sac_value(
             v, v_q, v_action_log_prob, loss_function=self.loss_function,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
@@ -540,10 +546,11 @@ def discrete_sac_qvalue(
     """
     # losses.DiscreteSACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_q = qvalue_network_target_next.amin(dim=0)
-    next_log_p = torch.clamp(next_dist_log_probs, min=-1.0e8)
-    next_value = (next_dist_probs * (next_q - alpha * next_log_p)).sum(dim=-1)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_q = qvalue_network_target_next.amin(dim=0)
+        next_log_p = torch.clamp(next_dist_log_probs, min=-1.0e8)
+        next_value = (next_dist_probs * (next_q - alpha * next_log_p)).sum(dim=-1)
+        goal = value_estimate(next_value).detach()
     q = torch.gather(
         qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
     ).squeeze(-1)
@@ -584,7 +591,8 @@ def discrete_sac_actor(
     # losses.DiscreteSACLoss.let
     alpha = torch.exp(log_alpha).detach()
     all_log_p = torch.clamp(dist_log_probs, min=-1.0e8)
-    log_p = (p * all_log_p).sum(dim=-1)
+    with torch.no_grad():
+        log_p = (p * all_log_p).sum(dim=-1)
     q_all = qvalue_network_frozen_now.amin(dim=0)
     # losses.DiscreteSACLoss.terms
     loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
@@ -795,12 +803,13 @@ class DiscreteSACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.DiscreteSACLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        qvalue_network_target_next = qvalue_network.target(
-            next_tensordict, keys.action_value, randomness=self.vmap_randomness
-        )
-        next_dist_log_probs = next_dist.log_probs()
-        next_dist_probs = next_dist.probs()
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            qvalue_network_target_next = qvalue_network.target(
+                next_tensordict, keys.action_value, randomness=self.vmap_randomness
+            )
+            next_dist_log_probs = next_dist.log_probs()
+            next_dist_probs = next_dist.probs()
         qvalue_network_now = qvalue_network.live(
             tensordict, keys.action_value, randomness=self.vmap_randomness
         )

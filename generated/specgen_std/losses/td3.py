@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=098a2d1b50e4385274c81a915f5627a88373e9256e4c0054dddcc3f4015a399e
+# specgen: sha256=3e3c5822efdd8d88ce581f82397d7e5cd68adcbe3e7fa3a08fd6a0a2821399f8
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -99,10 +99,11 @@ def td3_qvalue(
         max_action: float32 [a].
     """
     # losses.TD3Loss.let
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3Loss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3Loss.metrics
@@ -293,8 +294,9 @@ class TD3Loss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3Loss.let
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -440,10 +442,11 @@ def td3_bc_qvalue(
         max_action: float32 [a].
     """
     # losses.TD3BCLoss.let
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3BCLoss.terms
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3BCLoss.metrics
@@ -654,8 +657,9 @@ class TD3BCLoss(TD3Loss):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3BCLoss.let
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )

@@ -17,6 +17,7 @@ from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
+from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
 from specgen_runtime.objectives.loss_part import LossPart
@@ -76,6 +77,7 @@ __all__ = [
     "distance_loss",
     "hold_out_net",
     "is_random_policy",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",

@@ -366,6 +366,8 @@ class LossModule(ReadingModule):
 
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
+        if all(isinstance(tensordict.get(key, None), Tensor) for key in keys):
+            return tensordict
         target = self._target_of(self.value_estimator.tensor_keys.value)
         return with_estimates(tensordict, keys, self.value_estimator, target)
 

@@ -27,8 +27,6 @@ def with_estimates(
         target_params: parameters of that network for the next states, if there are others.
     """
     there = {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
-    if len(there) == len(keys):
-        return tensordict
     with torch.no_grad():
         data = estimator(tensordict.copy(), target_params=target_params)
     for key, value in there.items():

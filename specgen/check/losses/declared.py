@@ -25,6 +25,7 @@ from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
 from specgen.expr.tree import subexpressions
+from specgen.expr.types import Record
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
@@ -171,20 +172,20 @@ class Declared:
             if network.policy is not None:
                 made += self._policy(name, network)
                 continue
-            if network.plain is not None:
-                message = f"`plain` is of a policy, which `{name}` is not"
-                help = "declare `policy` in the place of `out`, or leave `plain` out"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "plain"), message, help=help)
-                )
-                continue
-            if len(network.out) != 1:
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(
-                        self.file.key_span(*here),
-                        f"`{name}` needs `out` with one key and its type, has {len(network.out)}",
+            if not network.out or network.plain is not None:
+                message = f"`{name}` needs `out`: the key that it writes, and its type"
+                help, place = None, self.file.key_span(*here)
+                if network.plain is not None:
+                    message, place = (
+                        f"`plain` is of a policy, which `{name}` is not",
+                        self.file.key_span(*here, "plain"),
                     )
-                )
+                    help = "declare `policy` in the place of `out`, or leave `plain` out"
+                self.sink.add(schema_rules.WRONG_TYPE.at(place, message, help=help))
+                continue
+            if len(network.out) > 1:
+                made += self._record(name, network)
+                continue
                 continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
@@ -214,9 +215,28 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
+                        joined=network.joined,
                     )
                 )
         return tuple(made)
+
+    def _record(self, name: str, network: Network) -> list[LossNetwork]:
+        """A network that writes several entries; none after reporting a mistake."""
+        here = (*self.path, "networks", name)
+        for unfit in ("qvalue", "ensemble"):
+            if getattr(network, unfit):
+                message = f"`{name}` writes several entries, and has no `{unfit}`"
+                help = f"leave out `{unfit}`, or all entries of `out` but one"
+                place = self.file.key_span(*here, unfit)
+                self.sink.add(schema_rules.WRONG_TYPE.at(place, message, help=help))
+                return []
+        found = [(role, self._type((*here, "out", role))) for role in network.out]
+        fields = tuple((role, type_) for role, type_ in found if type_ is not None)
+        target, apart = self._copies(name, network)
+        if len(fields) < len(found):
+            return []
+        record = Record(fields=fields)
+        return [LossNetwork(name, None, "", record, target, apart, None, network.doc, network.optional)]
 
     def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
         """When a network has target parameters, and when networks before it train what they share."""
@@ -235,7 +255,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble"):
+        for unfit in ("out", "qvalue", "ensemble", "joined"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"
@@ -256,7 +276,9 @@ class Declared:
         made = policy_type(event, actions)
         plain = network.plain is not None
         return [
-            LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional, plain)
+            LossNetwork(
+                name, None, role, made, target, apart, None, network.doc, network.optional, plain=plain
+            )
         ]
 
     def _members(self, param: str | None, *place: str) -> str | None:
@@ -296,7 +318,10 @@ class Declared:
     def _roles(self, networks: tuple[LossNetwork, ...]) -> tuple[LossRole, ...]:
         made = []
         actions = {network.action: network for network in networks if network.action is not None}
-        outputs = {network.output: network for network in networks}
+        outputs: dict[str, tuple[str, Type | None]] = {
+            one.output: (one.name, None) for one in networks if one.policy
+        }
+        outputs |= {role: (one.name, type) for one in networks for role, type in one.outputs}
         for name, given in self.loss.keys.items():
             here = (*self.path, "keys", name)
             if not self.names.claim(name, "key", self.file.key_span(*here)):
@@ -317,8 +342,8 @@ class Declared:
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"))
-            elif type_ is None and name in outputs and not outputs[name].policy:
-                type_ = outputs[name].type
+            elif type_ is None and name in outputs:
+                type_ = outputs[name][1]
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.sizes
                 type_, interval = Type("int64"), Interval.indices(size)
@@ -338,19 +363,17 @@ class Declared:
                 )
             )
         known = [role.name for role in made]
-        for network in networks:
-            if network.action is not None and network.action not in known:
-                self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        for one in networks:
+            if one.action is not None and one.action not in known:
+                self.unknown_role(one.action, known, "networks", one.name, "qvalue")
         renamed = [role.role for role in made]
-        for name, network in outputs.items():
-            if name in renamed:
+        for name, (network, _) in outputs.items():
+            if name in renamed or name in known:
                 continue
-            if name not in known and self.names.claim(
-                name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
+            if self.names.claim(
+                name, "key", self.file.key_span(*self.path, "networks", network, "out", name)
             ):
-                made.append(
-                    LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
-                )
+                made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {network}"))
         return tuple(made)
 
     def _condition(self, declared: LossKey, *here: str) -> Typed | None:

@@ -10,6 +10,7 @@ from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
+from specgen.expr.types import Record as RecordType
 from specgen.values import dataclass
 
 Variant = Literal["live", "frozen", "target", "stored"]
@@ -40,26 +41,52 @@ class Alias:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+    """`network(now)`, `network.frozen.eval(next)`, `network.target(next, action=…)`, …
 
     Attributes:
         network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
             wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
+        evaluated: whether it runs in evaluation mode.
     """
 
     network: str
     variant: Variant
     record: Record
     replaced: tuple[tuple[str, ForwardValue], ...] = ()
+    evaluated: bool = False
 
     @property
     def name(self) -> str:
         """A name for its value, where the declaration gives none."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
+        variant = ("" if self.variant == "live" else f"_{self.variant}") + "_eval" * self.evaluated
         roles = (role for role, _ in self.replaced)
         behind = "".join(f"_{role}" for role in ("of", *roles)) if self.replaced else ""
         return f"{self.network}{variant}_{self.record}{behind}"
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One run of several calls of a network, whose batches stand one behind the other.
+
+    Attributes:
+        calls: the calls, in order.
+    """
+
+    calls: tuple[NetworkCall, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one call gives of several that run as one.
+
+    Attributes:
+        run: the name of the run.
+        place: which of its calls it is.
+    """
+
+    run: Alias
+    place: int
 
 
 @dataclass(frozen=True)
@@ -148,6 +175,19 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Output:
+    """One of several entries that a network writes: `world(now).mean`.
+
+    Attributes:
+        of: the run of the network.
+        role: the role of the entry.
+    """
+
+    of: ForwardValue
+    role: str
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two values, as a condition on the parameters says; only that one is computed.
 
@@ -162,7 +202,19 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+    Data
+    | Computed
+    | Alias
+    | NetworkCall
+    | Output
+    | Joint
+    | Split
+    | Draw
+    | Noise
+    | Chosen
+    | DrawnLogProb
+    | Read
+    | Choice
 )
 
 
@@ -174,7 +226,7 @@ class Forward:
         name: its name.
         value: what it is.
         network: the network that it comes from; empty of noise.
-        type: its type; a `Distribution` stays in the class.
+        type: its type; a `Distribution` and a `Record` stay in the class.
         path: the declaration that it stands in.
     """
 
@@ -199,7 +251,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution)
+        return isinstance(self.type, Distribution | RecordType) or isinstance(self.value, Joint)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -223,6 +275,12 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)
+        case Joint():
+            return value.calls
+        case Split():
+            return (value.run,)
+        case Output():
+            return (value.of,)
         case Draw():
             return (value.distribution,)
         case Noise():

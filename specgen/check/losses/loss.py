@@ -14,6 +14,7 @@ from specgen.check.losses.declared import Declared
 from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
+from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
 from specgen.check.losses.model import CheckedLoss, Requirement
@@ -103,8 +104,8 @@ class _Checker:
         self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
-        written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
-        self.readable |= {one.output: one.type for one in written}
+        written = (one for network in networks for one in network.outputs)
+        self.readable |= {role: type for role, type in written if self.readable.get(role) is None}
         taken = (self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics)
         self.calls = NetworkCalls(
             ForwardValues(
@@ -171,7 +172,7 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.values.found),
+            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
             let=let,
             terms=terms,
             metrics=metrics,

@@ -12,7 +12,7 @@ from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.values import dataclass
 
 TRUTH = Type("bool", (), "ctor")
@@ -26,14 +26,15 @@ class LossNetwork:
     Attributes:
         name: the keyword, and the attribute of the loss.
         action: the role of the discrete action that it values, if it values one.
-        output: the role of what it writes; of a policy the role whose distribution it gives.
-        type: the type of that; a `Distribution` of a policy.
+        output: the role of what it writes; of a policy the role whose distribution it gives; empty where it writes several.
+        type: the type of that; a `Distribution` of a policy, a `Record` of several entries.
         target: whether it has target parameters: always, never, or as a parameter says.
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
         plain: whether it may be a module that gives no distribution, which then is certain.
+        joined: whether its calls with trained parameters run as one batch.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LossNetwork:
     doc: str = ""
     optional: bool = False
     plain: bool = False
+    joined: bool = False
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""
@@ -61,6 +63,13 @@ class LossNetwork:
     def policy(self) -> bool:
         """Whether it gives a distribution."""
         return isinstance(self.type, Distribution)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, Type], ...]:
+        """The roles of the entries that it writes, with their types: none of a policy, several of a record."""
+        if isinstance(self.type, Record):
+            return self.type.fields
+        return () if self.policy else ((self.output, self.type),)
 
     @property
     def value(self) -> Type:

@@ -16,14 +16,17 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
+    Split,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.expr import Type
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
 from specgen.values import dataclass
 
@@ -109,6 +112,14 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case Joint():
+                return self.type_of(value.calls[0])
+            case Split():
+                return self.type_of(value.run)
+            case Output():
+                record = self.type_of(value.of)
+                assert isinstance(record, Record)
+                return replace(dict(record.fields)[value.role], col=False, axes=record.axes)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -131,6 +142,10 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
+            case Joint() | Split():
+                raise ValueError(f"{value} has a name")
+            case Output():
+                return f"{self._wish(value.of)}_{value.role}"
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():

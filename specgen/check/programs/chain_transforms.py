@@ -16,6 +16,7 @@ from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.table import TABLE
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
 from specgen.program.walk import known, read, store
@@ -183,6 +184,7 @@ def _run(
         if symbol is not None:
             local.bind(symbol, _parameter(state, instance, param))
     mapped = instance.transform.mapped
+    origin = f"{state.path}.transforms[{instance.position}]"
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
@@ -191,6 +193,8 @@ def _run(
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
             raised = known(False) if after is None and entry.role == "done" else after
+            if isinstance(raised, Symbol) and name not in row.outputs and entry.role == "done":
+                raised = _of_each_element(local, name, raised, entry.type, origin)
             bind_name(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
             bind_name(local, row, phase, name, before[moment].get(seen))
@@ -203,7 +207,6 @@ def _run(
         if phase == "map" and before[moment].get(entry.dotted) is None
     }
     flags = []
-    origin = f"{state.path}.transforms[{instance.position}]"
     for statement in instance.statements(phase, row):
         bare = statement.target.removeprefix("next.")
         if statement.reads & lacking:
@@ -234,6 +237,18 @@ def _run(
     body.statements += local.statements
     body.draws += local.draws
     return flags
+
+
+def _of_each_element(body: Body, name: str, flag: Symbol, type: Type, origin: str) -> Symbol:
+    """A done flag for each element of what stands below its done set, which may have more dimensions."""
+    if flag.type == type:
+        return flag
+    value = read(flag)
+    for axis, size in enumerate(type.shape[len(flag.type.dims) :], len(flag.type.dims)):
+        for op, options, last in (("unsqueeze", {}, 1), ("tile", {"count": known(size)}, size)):
+            made = Type("bool", (*type.shape[:axis], last))
+            value = Typed(op, made, full("bool"), (value,), {"axis": axis, **options}, builtin=TABLE[op])
+    return body.add(body.symbol(name, type, full("bool"), time="next"), store(value, type), origin)
 
 
 def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:

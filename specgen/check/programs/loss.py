@@ -18,6 +18,7 @@ from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_float
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, values_in
 from specgen.program.cut import cut
+from specgen.program.gradients import in_no_grad, trained_through
 from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
@@ -35,12 +36,14 @@ class LossPart:
         outputs: the names of its terms and metrics.
         condition: when any of its outputs is there; what depends on parameters in it is said for this case.
         guarded: what computes them, and when each of its values is needed.
+        trained: the values that a gradient of its terms may go through.
     """
 
     name: str
     outputs: tuple[str, ...]
     condition: Condition
     guarded: Guarded
+    trained: frozenset[Symbol]
 
     @property
     def program(self) -> Program:
@@ -107,9 +110,9 @@ def _part(
         for output in outputs
         if output.name in conditions
     }
-    made = guarded(shared, when, [one for one in absent if one not in there], given)
+    made = guarded(in_no_grad(shared), when, [one for one in absent if one not in there], given)
     returned = tuple(output.name for output in outputs if output.role in ("term", "metric"))
-    return LossPart(name, returned, condition, made)
+    return LossPart(name, returned, condition, made, trained_through(shared))
 
 
 def _mask_path(loss: CheckedLoss) -> str:

@@ -185,3 +185,28 @@ reduce: {token_mean: [], prompt_mean: [token], by: aggregation}
 """,
     without='A word that nobody knows is taken for the default: TorchRL\'s `aggregation="promt_mean"` is a mean over tokens.',
 )
+
+RECORD = Rule(
+    "SG489",
+    "wrong output of a network",
+    """\
+A network that writes several entries gives them all in one run; expressions read them by name.
+
+```yaml
+networks:
+  world: {in: [observation], out: {mean: "float32[a]", std: "float32[a]"}}
+let:
+  error: target - world(now)
+```
+
+Write:
+
+```yaml
+networks:
+  world: {in: [observation], out: {mean: "float32[a]", std: "float32[a]"}}
+let:
+  error: (target - world(now).mean) / world(now).std
+```
+""",
+    without="TypeError of a tensordict in the place of a tensor, at the first batch.",
+)

@@ -10,7 +10,8 @@ NETWORK_CALL = Rule(
     """\
 A network is called with the record that it reads, `now` or `next`, and with what it reads in the place of data: a role,
 and one value of its type for each sample. Which parameters it uses is said between its name and the parentheses: none
-for the trained ones, `.frozen` for the same without gradients, `.target` for the target copy.
+for the trained ones, `.frozen` for the same without gradients, `.target` for the target copy; `.eval` behind them says that it
+runs in evaluation mode.
 
 ```yaml
 let:
@@ -251,6 +252,35 @@ let:
 ```
 """,
     without="Noise of another shape than the action, or another choice of members for each sample.",
+)
+
+JOINED = Rule(
+    "SG477",
+    "calls that can't run as one batch",
+    """\
+`joined: true` lets the calls of a network with its trained parameters run as one batch, so that statistics over the batch,
+such as those of batch normalisation, see the values of all of them. That needs two calls of which neither reads what the other
+gives, and one value for each sample.
+
+```yaml
+networks:
+  critic: {in: [observation], out: {state_value: "float32[1]"}, joined: true}
+let:
+  value: critic(now)
+  next_value: critic.frozen(next)
+```
+
+Write:
+
+```yaml
+networks:
+  critic: {in: [observation], out: {state_value: "float32[1]"}, joined: true}
+let:
+  value: critic(now)
+  next_value: stop_grad(critic(next))
+```
+""",
+    without="Each run normalises by its own statistics: values of two records that are compared stand on different scales.",
 )
 
 MEMBER = Rule(

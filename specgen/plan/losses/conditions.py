@@ -29,7 +29,7 @@ def where_needed(loss: CheckedLoss, condition: Condition, value: Code, otherwise
     if condition == ALWAYS:
         return value
     chosen = condition_code(loss, condition)
-    text = f"({value})" if " if " in value.text else value.text
+    text = f"({value})" if " if " in value.text or value.text.startswith("lambda ") else value.text
     return using(f"{text} if {chosen} else {otherwise}", *value.uses, *chosen.uses)
 
 

@@ -24,7 +24,7 @@ from specgen.plan.losses.coefficients import (
     param_refusals,
 )
 from specgen.plan.losses.conditions import condition_code, stored_symbol
-from specgen.plan.losses.forward import reparameterized, roles_read
+from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_docs, module_plans, updates
@@ -71,6 +71,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         trained=_trained(loss),
+        evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -128,7 +129,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
     """The roles whose entries have a known number of dimensions, but those that every loss knows."""
-    outputs = {network.output: network.type for network in loss.networks if not network.policy}
+    outputs = dict(one for network in loss.networks for one in network.outputs)
     actions = {network.action for network in loss.networks}  # stored as a number or one-hot
     for role in loss.roles:
         type = role.type or outputs.get(role.name)
@@ -151,9 +152,12 @@ def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
 
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
-    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
+
+    The modules themselves have one mode only.
+    """
     asked = {param.name for param in loss.params if param.default is False}
-    return all(
+    return not evaluated_networks(loss, "live") and all(
         network.members is None and (network.target is False or network.target in asked)
         for network in loss.networks
     )
@@ -229,7 +233,9 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
 
 
 def _gives(network: LossNetwork) -> str:
-    return f"{'gives the distribution of' if network.policy else 'writes'} `{network.output}`."
+    if network.policy:
+        return f"gives the distribution of `{network.output}`."
+    return f"writes {', '.join(f'`{role}`' for role, _ in network.outputs)}."
 
 
 def _what(loss: CheckedLoss) -> str:

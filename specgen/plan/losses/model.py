@@ -185,6 +185,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
+        evaluated: the networks that are called in evaluation mode.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
@@ -221,6 +222,7 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
+    evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]

@@ -87,11 +87,13 @@ class TokensLoss(LossModule):
         model = self.functional_network("model")
         # losses.TokensLoss.let
         dist = model.dist("live", tensordict, samples=1, generator=self.generator)
-        dist_answered = dist.answered()
+        with torch.no_grad():
+            dist_answered = dist.answered()
         # losses.TokensLoss.terms
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         # losses.TokensLoss.metrics
-        dist_entropy = dist.entropy()
+        with torch.no_grad():
+            dist_entropy = dist.entropy()
         terms = tokens_loss(
             dist_answered,
             dist_log_prob,

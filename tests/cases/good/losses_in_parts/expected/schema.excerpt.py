@@ -53,7 +53,8 @@ def control_value(
     """
     # losses.ControlLoss.let
     scale = 0.5 * weight
-    goal = value_estimate(value_network_target_next).detach()
+    with torch.no_grad():
+        goal = value_estimate(value_network_target_next).detach()
     # losses.ControlLoss.terms
     loss_value = (coeff * scale).squeeze(-1) * (v - goal) ** 2
     # losses.ControlLoss.metrics
@@ -89,7 +90,8 @@ class ControlLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.ControlLoss.let
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
-        value_network_target_next = value_network.target(next_tensordict, keys.state_value).squeeze(-1)
+        with torch.no_grad():
+            value_network_target_next = value_network.target(next_tensordict, keys.state_value).squeeze(-1)
         return control_value(
             v, value_network_target_next, self._read(tensordict, keys.weight, "weight"),
             self._value_estimate(tensordict), coeff=not_none(self.coeff), logged=self.logged,
