@@ -75,3 +75,13 @@ def test_the_users_module_and_what_is_given_out_have_their_own_classes() -> None
         given(torch.randn(2, 4))
         assert calls == ["hook"]
     assert [type(part) for part in loss.net.module.modules()] == ordinary
+
+
+def test_tensors_in_the_place_of_parameters_are_computed_with() -> None:
+    layer, x = nn.Linear(4, 2), torch.randn(5, 4)
+    direct = copy.deepcopy(layer)
+    without_call_overhead(direct)
+    others = TensorDict.from_module(layer).data * 2
+    with others.to_module(direct, preserve_module_state=False):
+        torch.testing.assert_close(direct(x), 2 * layer(x))
+    torch.testing.assert_close(direct(x), layer(x))

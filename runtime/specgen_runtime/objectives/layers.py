@@ -41,6 +41,8 @@ def _lacks_parameters(layer: nn.Module) -> bool:
 class _Linear(nn.Linear):
     def __call__(self, x: Tensor) -> Tensor:
         own = self._parameters
+        if "weight" not in own or "bias" not in own:
+            return self.forward(x)  # `TensorDict.to_module` put tensors there that are no parameters
         return F.linear(x, own["weight"], own["bias"])  # type: ignore[arg-type]
 
 

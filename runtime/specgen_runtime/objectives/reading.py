@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast, overload
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.objectives.functional import FunctionalModule
@@ -114,6 +114,10 @@ class ReadingModule(FunctionalModule):
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
+        held = tensordict.get(key, None) if type(tensordict) is TensorDict else None
+        if isinstance(held, Tensor) and held.shape == value.shape and not held.requires_grad:
+            held.copy_(value.detach())
+            return
         device = tensordict.device
         if tensordict.is_locked and tensordict.get(key, None) is None:
             raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")

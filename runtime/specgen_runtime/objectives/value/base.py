@@ -288,6 +288,9 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
 
     def _signal(self, tensordict: TensorDictBase, role: str) -> Tensor:
         key = next_key(getattr(self._tensor_keys, role))
+        found = tensordict.get(key, None)
+        if isinstance(found, Tensor):
+            return found
         why = (
             " (`done` cannot replace it: a truncated episode still has a future)"
             if role == "terminated"
