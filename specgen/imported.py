@@ -118,6 +118,7 @@ _RUNTIME_LOSSES = (
     "read_between",
     "settle",
     "settled",
+    "term_alone",
 )
 _RUNTIME_SAMPLES = (
     "sample_count",

@@ -219,6 +219,7 @@ class Loss(DeclaredClass):
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
+        methods: methods that compute one term, by name.
     """
 
     extends: str | None = None
@@ -235,3 +236,4 @@ class Loss(DeclaredClass):
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
+    methods: dict[str, str] = Field(default_factory=dict)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5bc0ba87b5834cc5ce09bf297a23f4c26bbd320b11528eda2ff9966ed842efad
+# specgen: sha256=d60b7d794f395ce40aafff75edce5fd38775cd3d485ba0a7c9719e87156e393b
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key,
+    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key, term_alone,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -262,6 +262,23 @@ class DDPGLoss(LossModule):
             actor_terms = self._ddpg_actor_terms(tensordict)
             outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
         return TensorDict(outputs)
+
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `td_error`, `pred_value`,
+        `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b10d7e5d6c3e69227eae60bc2e1bbb51c50de08893709fa4e105fcd6efc56c13
+# specgen: sha256=b12343f9e9adcf4912809d0d9d83ef598595c437dce081a228514f5b6c4dc1ae
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
     add_learnable, as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -342,6 +343,24 @@ class REDQLoss(SACLoss):
                 "target_value": terms.target_value,
             }
         )
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8f71b303289f42dd0b48762e59a61b775c9a7fb7b9b81f3706b768de8dcc28ba
+# specgen: sha256=2e6facbefce6cf2913e4026bdbfd51e7247283105e2b06c25a91354ddf9470f7
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_bounds, distance_loss, next_key,
-    normal_like,
+    normal_like, term_alone,
 )
 from specgen_runtime.objectives.samples import sample_mean
 from specgen_runtime.specs import TensorSpec
@@ -338,6 +338,24 @@ class TD3Loss(LossModule):
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
@@ -703,6 +721,33 @@ class TD3BCLoss(TD3Loss):
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`, `bc_loss`, `lmbd`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

@@ -16,6 +16,7 @@ from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
+from specgen_runtime.objectives.term_alone import term_alone
 from specgen_runtime.objectives.value import (
     GAE,
     MultiAgentGAE,
@@ -66,4 +67,5 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "term_alone",
 ]

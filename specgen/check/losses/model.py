@@ -166,6 +166,7 @@ class CheckedLoss:
         coefficients: the parameters that are buffers, by name.
         domains: the roles of which a spec is known.
         parent: the class that its class extends; None of one that extends no declared one.
+        methods: the methods that compute one term, with that.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -191,6 +192,7 @@ class CheckedLoss:
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)

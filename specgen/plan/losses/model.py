@@ -163,6 +163,7 @@ class LossPlan:
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
         parts: what it computes, in order.
+        methods: methods that compute one term: their names, terms and documentation.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
@@ -193,6 +194,7 @@ class LossPlan:
     further_keys: KeyLists
     estimated: KeyLists
     parts: tuple[PartPlan, ...]
+    methods: tuple[tuple[str, str, tuple[str, ...]], ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
