@@ -128,6 +128,7 @@ _RUNTIME_LOSSES = (
     "settle",
     "settled",
     "switched",
+    "term_alone",
     "uniform_like",
     "with_methods",
 )

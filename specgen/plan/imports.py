@@ -184,6 +184,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:
         yield "LossPart"
+    if plan.methods:
+        yield "term_alone"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:

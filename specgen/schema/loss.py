@@ -273,6 +273,7 @@ class Loss(DeclaredClass):
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
         update: what buffers become after the terms, `next.name` by name, where the loss is trained.
+        methods: methods that compute one term, by name.
     """
 
     extends: str | None = None
@@ -295,3 +296,4 @@ class Loss(DeclaredClass):
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
+    methods: dict[str, str] = Field(default_factory=dict)

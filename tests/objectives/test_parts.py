@@ -234,7 +234,7 @@ def test_a_selection_compiles_in_one_graph() -> None:
     loss.select_out_keys("loss_actor")
     compiled.select_out_keys("loss_actor")
     torch._dynamo.reset()
-    run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
+    run: Any = torch.compile(compiled, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(
         run(batch("DDPGLoss", 6))["loss_actor"], loss(batch("DDPGLoss", 6))["loss_actor"]
     )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5dada982a85589cae98eab6e42311f6f9e0ca60d0609f1681b21344efaaf989c
+# specgen: sha256=653b78e5a8624b141bafc28b7df8f33afc8e372e23dd1ceb7ad82634944be46f
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, uniform_like,
+    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone, uniform_like,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -692,6 +692,22 @@ class CQLLoss(LossModule):
         if terms.loss_alpha_prime is not None:
             outputs["loss_alpha_prime"] = self._reduce_loss(terms.loss_alpha_prime, tensordict)
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

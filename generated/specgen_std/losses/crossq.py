@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=299283810731e9610e13e73f9df825d31a5b5932b517a231bfbce96e0fc620f9
+# specgen: sha256=b7aa62395edbb496499a2c12377f3f865cac93e612871f088b3eb8af487d580c
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
     add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, settle, settled,
+    term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -367,6 +368,23 @@ class CrossQLoss(LossModule):
             outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
             outputs["log_prob"] = actor_terms.log_prob
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `log_prob`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `td_error`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

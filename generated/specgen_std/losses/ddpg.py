@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=73380615015470ecb8854822e303ff71383d9befd197b4e19c9a85517cf6660f
+# specgen: sha256=52482b1dd72a1fdce884edba0883d2eefd5d0ee9316c76da3f3e0463268dcb34
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key,
+    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key, term_alone,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -262,6 +262,23 @@ class DDPGLoss(LossModule):
             actor_terms = self._ddpg_actor_terms(tensordict)
             outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
         return TensorDict(outputs)
+
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `td_error`, `pred_value`,
+        `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=846957058bcad083ddadba1a2b9968661ff6cb9dc165d1af4257851a8420c9ba
+# specgen: sha256=74162f169fa14b3cff5745d384f44e5fecdf8da155a730659c64d828465a7250
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled, term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -338,6 +338,24 @@ class REDQLoss(LossModule):
                 "target_value": terms.target_value,
             }
         )
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

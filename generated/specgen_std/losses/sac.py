@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d4311208f6c379af440e3c801dd1a540c611a487497021a15a308c621314937f
+# specgen: sha256=b09e3a8bc1b2f67d25b771eebbb0aa58efd3e099c434d1290e1db93b7f23e0c3
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled,
+    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -492,6 +492,22 @@ class SACLoss(LossModule):
             outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
         return TensorDict(outputs)
 
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
     if TYPE_CHECKING:
 
         @property
@@ -864,6 +880,22 @@ class DiscreteSACLoss(LossModule):
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
             outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

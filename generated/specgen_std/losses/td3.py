@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3e3c5822efdd8d88ce581f82397d7e5cd68adcbe3e7fa3a08fd6a0a2821399f8
+# specgen: sha256=5509bc6893178cc0c3a6c44b376ff5ac27ee02eb7933d01fc0dc97a2570bea31
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_bounds, distance_loss, next_key,
-    normal_like,
+    normal_like, term_alone,
 )
 from specgen_runtime.objectives.samples import sample_mean
 from specgen_runtime.specs import TensorSpec
@@ -338,6 +338,24 @@ class TD3Loss(LossModule):
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
@@ -703,6 +721,33 @@ class TD3BCLoss(TD3Loss):
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
         return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`, `bc_loss`, `lmbd`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

@@ -28,6 +28,7 @@ from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistributio
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
+from specgen_runtime.objectives.term_alone import term_alone
 from specgen_runtime.objectives.value import (
     GAE,
     MultiAgentGAE,
@@ -89,6 +90,7 @@ __all__ = [
     "settle",
     "settled",
     "switched",
+    "term_alone",
     "uniform_like",
     "with_methods",
 ]

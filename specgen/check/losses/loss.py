@@ -17,6 +17,7 @@ from specgen.check.losses.functions import network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
+from specgen.check.losses.methods import checked_methods
 from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
@@ -178,6 +179,7 @@ class _Checker:
             metrics=metrics,
             writes=writes,
             update=update,
+            methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
@@ -219,8 +221,7 @@ class _Checker:
         names = [param.name for param in self.declared.params] + [role.name for role in self.declared.roles]
         found = [binding.symbol for name in names if (binding := self.scope.get(name)) is not None]
         found += [made.symbol for made in self.calls.values.found]
-        lead = ".".join((*self.path, ""))
-        return {symbol.path.removeprefix(lead): symbol for symbol in found if symbol is not None}
+        return {s.path.removeprefix(f"losses.{self.name}."): s for s in found if s is not None}
 
     def _requirements(self) -> tuple[Requirement, ...]:
         made = []

@@ -286,6 +286,7 @@ class CheckedLoss:
         domains: the roles of which a spec is known.
         modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
+        methods: the methods that compute one term, with that.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -314,6 +315,7 @@ class CheckedLoss:
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)

@@ -32,3 +32,44 @@ losses:
 """,
     without="One function written over the other, and a loss that computes something else.",
 )
+
+METHOD_TERM = Rule(
+    "SG491",
+    "method of no term",
+    """\
+An entry of `methods` names a method and the term that it computes.
+
+```yaml
+terms: {loss_actor: -q}
+methods: {actor_loss: actor}
+```
+
+Write the term:
+
+```yaml
+terms: {loss_actor: -q}
+methods: {actor_loss: loss_actor}
+```
+""",
+    without="KeyError when the method is called.",
+)
+
+METHOD_NAME = Rule(
+    "SG492",
+    "name of a method of a loss",
+    """\
+A method that computes a term begins with `loss_` or ends with `_loss`: so it is told from parameters and networks, which are
+attributes as well.
+
+```yaml
+methods: {actor: loss_actor}
+```
+
+Write:
+
+```yaml
+methods: {actor_loss: loss_actor}
+```
+""",
+    without="A method written over by a parameter or a network of the same name.",
+)

@@ -97,6 +97,9 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         estimated=_key_lists(loss, parts, estimated),
         parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
+        methods=tuple(
+            (name, term, tuple(_method_doc(loss, parts, term))) for name, term in loss.methods.items()
+        ),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
@@ -250,6 +253,20 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
         "Raises:",
         "    KeyError: if something that the loss reads is missing.",
     )
+
+
+def _method_doc(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:
+    names = {metric.name for metric in loss.metrics}
+    part = next(part for part in parts if term in part.part.outputs)
+    metrics = ", ".join(f"`{name}`" for name in part.part.outputs if name in names)
+    yield from wrapped(
+        f"The term `{term}`, reduced, and the metrics that are computed with it: {metrics or 'none'}."
+    )
+    yield ""
+    yield "Raises:"
+    yield "    KeyError: if something that they read is missing."
+    if term in loss.when:
+        yield "    ValueError: if the parameters of the loss leave the term out."
 
 
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
