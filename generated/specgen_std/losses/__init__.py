@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd190a3838c893539c6d058bc516a3cbbe1e8ca85a65c2ea895242f28f21a3dc
+# specgen: sha256=bf0fbcbc6061cbbb272e4eda20fa760991b6049bcd6b3abed93a349cd68a455c
 """The generated losses."""
 
 from .cql import (
@@ -11,7 +11,10 @@ from .cql import (
 from .crossq import CrossQLoss, CrossQLossOutput, CrossQLossTerms
 from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
 from .decision_transformer import DTLoss, DTLossOutput, DTLossTerms
-from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .dqn import (
+    DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
+    DistributionalDQNLossTerms,
+)
 from .iql import (
     DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
 )
@@ -28,8 +31,9 @@ __all__ = [
     "ClipPPOLossOutput", "ClipPPOLossTerms", "CrossQLoss", "CrossQLossOutput", "CrossQLossTerms", "DDPGLoss",
     "DDPGLossOutput", "DDPGLossTerms", "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput",
     "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss",
-    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms", "PPOLoss",
-    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss",
-    "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
+    "DistributionalDQNLossTerms", "IQLLoss", "IQLLossOutput", "IQLLossTerms", "PPOLoss", "PPOLossOutput",
+    "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss", "ReinforceLossOutput",
+    "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
 ]

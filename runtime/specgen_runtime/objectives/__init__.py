@@ -13,6 +13,7 @@ from specgen_runtime.objectives.learnables import add_learnable, moved_between, 
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import PolicyDistribution, as_policy
+from specgen_runtime.objectives.projection import network_buffer, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -58,9 +59,11 @@ __all__ = [
     "hold_out_net",
     "joined_values",
     "moved_between",
+    "network_buffer",
     "next_key",
     "normal_like",
     "not_none",
+    "project",
     "read_between",
     "reduce",
     "required",

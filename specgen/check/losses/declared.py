@@ -143,7 +143,7 @@ class Declared:
             (output,) = network.out
             type_ = self._type((*here, "out", output))
             target, apart = self._copies(name, network)
-            if type_ is not None and network.qvalue is not None and type_.rank != 1:
+            if type_ is not None and network.qvalue is not None and type_.rank < 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
                 )
@@ -169,9 +169,19 @@ class Declared:
                         network.doc,
                         network.optional,
                         network.joined,
+                        self._buffers(network, *here, "buffers"),
                     )
                 )
         return tuple(made)
+
+    def _buffers(self, network: Network, *here: str) -> dict[str, Type]:
+        """The buffers of a network that expressions read, with their types."""
+        found: dict[str, Type] = {}
+        for name in network.buffers:
+            type = self._type((*here, name))
+            if type is not None and self.names.claim(name, "buffer", self.file.key_span(*here, name)):
+                found[name] = replace(type, level="const", col=False)
+        return found
 
     def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
         """When a network has target parameters, and when networks before it train what they share."""
@@ -190,7 +200,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble", "joined"):
+        for unfit in ("out", "qvalue", "ensemble", "joined", "buffers"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"
@@ -202,7 +212,7 @@ class Declared:
         event, actions = None, None
         if valued is not None and len(valued[1].out) == 1:
             values = self._type((*self.path, "networks", valued[0], "out", next(iter(valued[1].out))))
-            actions = None if values is None or values.rank != 1 else values.sizes[0]
+            actions = None if values is None or values.rank < 1 else values.sizes[-1]
         else:
             given = self.loss.keys[role]
             if isinstance(given, LossKey) and given.type is not None:
@@ -272,7 +282,7 @@ class Declared:
             elif type_ is None and name in outputs and not outputs[name].policy:
                 type_ = outputs[name].type
             if (network := actions.get(name)) is not None:
-                (size,) = network.type.sizes
+                size = network.type.sizes[-1]
                 type_, interval = Type("int64"), Interval.indices(size)
             made.append(
                 LossRole(

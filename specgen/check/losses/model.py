@@ -31,6 +31,7 @@ class LossNetwork:
         doc: one line.
         optional: whether it may be left out.
         joined: whether its calls with trained parameters run as one batch.
+        buffers: the buffers of it that are constants in expressions, with their types.
     """
 
     name: str
@@ -43,6 +44,7 @@ class LossNetwork:
     doc: str = ""
     optional: bool = False
     joined: bool = False
+    buffers: Mapping[str, Type] = field(default_factory=dict)
 
     def presence(self, path: str) -> Binding:
         """What `given` asks of an optional network of the loss at `path`."""

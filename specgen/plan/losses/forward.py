@@ -16,6 +16,7 @@ from specgen.check.losses.forward import (
     Forward,
     ForwardValue,
     Joint,
+    NetworkBuffer,
     NetworkCall,
     Noise,
     Read,
@@ -30,7 +31,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
-from specgen.program.conditions import ALWAYS, Condition
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -62,6 +63,8 @@ class ForwardPrinter:
         for made in self._loss.forward:
             if made.replaced or isinstance(made.value, DrawnLogProb):
                 continue
+            if isinstance(made.value, NetworkBuffer) and self._needed(made.symbol) == NEVER:
+                continue  # declared, and read by nothing
             value, name, otherwise = self.value(made.value), made.name, "None"
             if isinstance(made.value, Draw) and name in self._scored:
                 value = self._draw(made.value, "_and_log_prob")
@@ -90,6 +93,11 @@ class ForwardPrinter:
                 return Code(identifier(value.name))
             case NetworkCall():
                 return self._called(value)
+            case NetworkBuffer():
+                return using(
+                    f"network_buffer(self, {literal(value.network)}, {literal(value.buffer)})",
+                    "network_buffer",
+                )
             case Joint():
                 return self._joined(value)
             case Split():
