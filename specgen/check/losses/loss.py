@@ -113,8 +113,8 @@ class _Checker:
         )
         require = self._requirements()
         self.types: dict[str, Type] = {}
-        for made in network_buffers(self.path, networks, self.calls.values):
-            self._bind(made)
+        for one in network_buffers(self.path, networks, self.calls.values):
+            self._bind(one)
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}
