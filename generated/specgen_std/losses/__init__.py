@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=057d42b55ef53be303a55cd6f125d9a63793ad89f2e6d3c8a9e233a49957f83f
+# specgen: sha256=2425c257675bb01b4fd8a4a73ef0b263c16b11085bc238d5ddb0d0eb3505449f
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -14,7 +14,10 @@ from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
-from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .dqn import (
+    DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
+    DistributionalDQNLossTerms,
+)
 from .grpo import (
     CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
     GRPOLossTerms,
@@ -56,13 +59,15 @@ __all__ = [
     "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
-    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
-    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
-    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
-    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
-    "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput",
-    "ReinforceValueTerms", "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
-    "SFTLoss", "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss",
-    "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
+    "DiscreteSACQvalueTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
+    "DistributionalDQNLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
+    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
+    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
+    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
+    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
+    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms",
+    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
+    "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
+    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
+    "TD3LossOutput", "TD3QvalueTerms",
 ]

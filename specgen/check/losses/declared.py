@@ -189,7 +189,7 @@ class Declared:
             (output,) = network.out
             type_ = self._type((*here, "out", output))
             target, apart = self._copies(name, network)
-            if type_ is not None and network.qvalue is not None and type_.rank != 1:
+            if type_ is not None and network.qvalue is not None and type_.rank < 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
                 )
@@ -215,6 +215,7 @@ class Declared:
                         network.doc,
                         network.optional,
                         joined=network.joined,
+                        buffers=self._buffers(network, *here, "buffers"),
                     )
                 )
         return tuple(made)
@@ -237,6 +238,15 @@ class Declared:
         record = Record(fields=fields)
         return [LossNetwork(name, None, "", record, target, apart, None, network.doc, network.optional)]
 
+    def _buffers(self, network: Network, *here: str) -> dict[str, Type]:
+        """The buffers of a network that expressions read, with their types."""
+        types = {name: self._type((*here, name)) for name in network.buffers}
+        return {
+            name: replace(type, level="const", col=False)
+            for name, type in types.items()
+            if type is not None and self.names.claim(name, "buffer", self.file.key_span(*here, name))
+        }
+
     def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
         """When a network has target parameters, and when networks before it train what they share."""
         here = (*self.path, "networks", name)
@@ -254,7 +264,7 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble", "joined"):
+        for unfit in ("out", "qvalue", "ensemble", "joined", "buffers"):
             if getattr(network, unfit):
                 message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
                 help = f"leave out `{unfit}`, or `policy`"
@@ -266,7 +276,7 @@ class Declared:
         event, actions = None, None
         if valued is not None and len(valued[1].out) == 1:
             values = self._type((*self.path, "networks", valued[0], "out", next(iter(valued[1].out))))
-            actions = None if values is None or values.rank != 1 else values.sizes[0]
+            actions = None if values is None or values.rank < 1 else values.sizes[-1]
         else:
             given = self.loss.keys[role]
             if isinstance(given, LossKey) and given.type is not None:
@@ -344,7 +354,7 @@ class Declared:
             elif type_ is None and name in outputs:
                 type_ = outputs[name][1]
             if (network := actions.get(name)) is not None:
-                (size,) = network.type.sizes
+                size = network.type.sizes[-1]
                 type_, interval = Type("int64"), Interval.indices(size)
             made.append(
                 LossRole(

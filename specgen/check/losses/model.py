@@ -35,6 +35,7 @@ class LossNetwork:
         optional: whether it may be left out.
         plain: whether it may be a module that gives no distribution, which then is certain.
         joined: whether its calls with trained parameters run as one batch.
+        buffers: the buffers of it that are constants in expressions, with their types.
     """
 
     name: str
@@ -48,6 +49,7 @@ class LossNetwork:
     optional: bool = False
     plain: bool = False
     joined: bool = False
+    buffers: Mapping[str, Type] = field(default_factory=dict)
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

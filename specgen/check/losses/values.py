@@ -17,6 +17,7 @@ from specgen.check.losses.forward import (
     Forward,
     ForwardValue,
     Joint,
+    NetworkBuffer,
     NetworkCall,
     Noise,
     Output,
@@ -84,7 +85,7 @@ class ForwardValues:
         """The network that a value comes from; empty of noise, which comes from none."""
         for part in parts_of(value):
             match part:
-                case Noise():
+                case Noise() | NetworkBuffer():
                     return ""
                 case NetworkCall():
                     return part.network
@@ -112,6 +113,8 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case NetworkBuffer():
+                return value.type
             case Joint():
                 return self.type_of(value.calls[0])
             case Split():
@@ -142,7 +145,7 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
-            case Joint() | Split():
+            case NetworkBuffer() | Joint() | Split():
                 raise ValueError(f"{value} has a name")
             case Output():
                 return f"{self._wish(value.of)}_{value.role}"

@@ -283,6 +283,30 @@ let:
     without="Each run normalises by its own statistics: values of two records that are compared stand on different scales.",
 )
 
+PROJECTION = Rule(
+    "SG478",
+    "wrong projection on a support",
+    """\
+`project(masses, places, support)` gives masses at the atoms of the support, which is the same for all samples, for masses at
+other places. Each is a vector with one number for each atom.
+
+```yaml
+networks:
+  value_network: {qvalue: action, in: [observation], out: {action_value: "float32[atoms, n_actions]"}, buffers: {support: "float32[atoms]"}}
+let:
+  masses: exp(gather(value_network(next), best))
+  goal: project(support, masses, reward + 0.99 * support)
+```
+
+Write:
+
+```yaml
+  goal: project(masses, reward + 0.99 * support, support)
+```
+""",
+    without="Masses that do not sum to 1, or a shape error in a scatter, at the first batch.",
+)
+
 MEMBER = Rule(
     "SG443",
     "member that may not be there",

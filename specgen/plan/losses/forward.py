@@ -17,6 +17,7 @@ from specgen.check.losses.forward import (
     Forward,
     ForwardValue,
     Joint,
+    NetworkBuffer,
     NetworkCall,
     Noise,
     Output,
@@ -117,6 +118,11 @@ class ForwardPrinter:
                 return Code(identifier(value.name))
             case NetworkCall():
                 return self._called(value)
+            case NetworkBuffer():
+                return using(
+                    f"network_buffer(self, {literal(value.network)}, {literal(value.buffer)})",
+                    "network_buffer",
+                )
             case Joint():
                 return self._joined(value)
             case Split():
@@ -258,7 +264,9 @@ def reader(loss: CheckedLoss, role: LossRole) -> str:
 
 def _computes(value: ForwardValue) -> bool:
     """Whether something of a value might be computed with gradients."""
-    return any(not isinstance(part, Alias | Data | Noise | Chosen) for part in parts_of(value))
+    return any(
+        not isinstance(part, Alias | Data | Noise | Chosen | NetworkBuffer) for part in parts_of(value)
+    )
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
