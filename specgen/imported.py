@@ -110,6 +110,7 @@ _RUNTIME_LOSSES = (
     "add_coefficient",
     "add_learnable",
     "as_policy",
+    "bernoulli_of",
     "chosen_members",
     "distance_loss",
     "is_random_policy",

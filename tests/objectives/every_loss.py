@@ -103,6 +103,8 @@ def network(loss: str, name: str) -> nn.Module:
     """The network that a loss takes under this name."""
     if name == "actor_network":
         return policy(loss)
+    if loss == "RNDLoss":
+        return layers(N_OBS, 3)
     out = {"value_network": VALUES.get(loss, "state_value"), "critic_network": "state_value"}.get(name)
     if name == "qvalue_network":
         out = "action_value" if loss in DISCRETE else "state_action_value"

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bead4546a9e5153c3965285ea64b85fc6a3cb632695f715ee44c6981a2f4a008
+# specgen: sha256=bc3b51b5c91992fe9196cfcc6ca34254ba8f2f8048ea3bc8056692b3e003138d
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -20,6 +20,7 @@ from .policy_gradient import (
 )
 from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
+from .rnd import RNDLoss, RNDLossOutput, RNDLossTerms
 from .sac import (
     DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
 )
@@ -32,7 +33,8 @@ __all__ = [
     "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLLossTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss",
     "IQLLossOutput", "IQLLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss",
-    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceLoss",
-    "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss", "SACLossOutput", "SACLossTerms", "TD3BCLoss",
-    "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms",
+    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss",
+    "RNDLossOutput", "RNDLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss",
+    "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss",
+    "TD3LossOutput", "TD3LossTerms",
 ]

@@ -4,7 +4,7 @@ from specgen_runtime.objectives.coefficients import add_coefficient, own_buffer,
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import chosen_members, normal_like
+from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import next_key, required
@@ -56,6 +56,7 @@ __all__ = [
     "add_learnable",
     "add_random_module",
     "as_policy",
+    "bernoulli_of",
     "chosen_members",
     "distance_loss",
     "hold_out_net",

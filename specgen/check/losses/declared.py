@@ -34,6 +34,8 @@ _SIGNALS = {
     "terminated": Type("bool", (), col=True),
     "truncated": Type("bool", (), col=True),
 }
+_OF_FUNCTIONAL = ("qvalue", "ensemble", "target", "apart", "optional")
+"""Fields of networks whose parameters a loss takes."""
 _NONE = Binding(Type("str"), full("bool"))
 
 
@@ -86,7 +88,7 @@ class Declared:
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
-            if network.plain:
+            if network.certain:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
@@ -131,7 +133,7 @@ class Declared:
         """What conditions ask for: parameters, networks and modules that may be left out, policies that may be certain."""
         found = {param.name for param in self.params}
         found |= {one.name for one in self.networks if one.optional}
-        found |= {random_of(one.name) for one in self.networks if one.plain}
+        found |= {random_of(one.name) for one in self.networks if one.certain}
         return frozenset(found | {one.name for one in self.modules.checked if one.optional})
 
     def _networks(self) -> tuple[LossNetwork, ...]:
@@ -146,12 +148,7 @@ class Declared:
             if network.policy is not None:
                 made += self._policy(name, network)
                 continue
-            if network.plain is not None:
-                message = f"`plain` is of a policy, which `{name}` is not"
-                help = "declare `policy` in the place of `out`, or leave `plain` out"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, "plain"), message, help=help)
-                )
+            if network.plain and not self._fits_plain(name, network):
                 continue
             if len(network.out) != 1:
                 self.sink.add(
@@ -189,6 +186,9 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
+                        network.plain is True,
+                        network.trains,
+                        tuple(network.in_),
                     )
                 )
         return tuple(made)
@@ -229,10 +229,44 @@ class Declared:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
         made = policy_type(event, actions)
-        plain = network.plain is not None
+        if network.plain is True:
+            message = f"`{name}` is a policy: `plain: delta` says that it may be certain"
+            self.sink.add(
+                rules.PLAIN.at(self.file.span(*here, "plain"), message, help="write `plain: delta`")
+            )
+            return []
+        plain, trains = network.plain == "delta", network.trains
         return [
-            LossNetwork(name, None, role, made, target, apart, None, network.doc, network.optional, plain)
+            LossNetwork(
+                name, None, role, made, target, apart, None, network.doc, network.optional, plain, trains
+            )
         ]
+
+    def _fits_plain(self, name: str, network: Network) -> bool:
+        """Whether a network can be a module of tensors: reported where it can't."""
+        here, help = (*self.path, "networks", name), None
+        wrong = next((field for field in _OF_FUNCTIONAL if getattr(network, field)), None)
+        unknown = next((role for role in network.in_ if role not in self.loss.keys), None)
+        if network.plain == "delta":
+            message, help = (
+                f"`{name}` is no policy, of which `plain: delta` is",
+                "declare `policy` in the place of `out`",
+            )
+            place = self.file.span(*here, "plain")
+        elif wrong is not None:
+            message = f"`{name}` is a module of tensors, which is kept as it is, and has no `{wrong}`"
+            place = self.file.key_span(*here, wrong)
+        elif unknown is not None or not network.in_:
+            message = f"`{name}` is called with the tensors of the keys under `in`: "
+            message += "there is none" if unknown is None else f"`{unknown}` is no key"
+            known = suggestion(unknown or "", self.loss.keys)
+            unknown = unknown or "observation"
+            help = known or f'declare it: `keys: {{{unknown}: {{key: {unknown}, type: "float32[n]"}}}}`'
+            place = self.file.span(*here, "in")
+        else:
+            return True
+        self.sink.add(rules.PLAIN.at(place, message, help=help))
+        return False
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""
@@ -318,7 +352,7 @@ class Declared:
                 self.unknown_role(network.action, known, "networks", network.name, "qvalue")
         renamed = [role.role for role in made]
         for name, network in outputs.items():
-            if name in renamed:
+            if name in renamed or (network.plain and not network.policy):
                 continue
             if name not in known and self.names.claim(
                 name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)

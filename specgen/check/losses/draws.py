@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from specgen.check.losses.distributions import UNTYPED
-from specgen.check.losses.forward import Chosen, Count, ForwardValue, Noise
+from specgen.check.losses.forward import Bernoulli, Chosen, Count, ForwardValue, Noise
 from specgen.check.losses.values import ForwardValues
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import losses as rules
@@ -16,7 +16,11 @@ from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
-DRAW_FUNCTIONS: Final = {"normal_like": "normal_like(x)", "choose": "choose(x, k, axis=ensemble)"}
+DRAW_FUNCTIONS: Final = {
+    "bernoulli": "bernoulli(p)",
+    "normal_like": "normal_like(x)",
+    "choose": "choose(x, k, axis=ensemble)",
+}
 """How the functions are called that draw without a distribution."""
 
 
@@ -82,6 +86,21 @@ class DrawReader:
             return None
         count = self.count(call.args[1], "k")
         return None if count is False or count is None else Chosen(value, count, site)
+
+    def bernoulli(self, call: tree.Call, site: int) -> Bernoulli | None:
+        """The truth values that a call draws for the samples; None after reporting a mistake."""
+        if len(call.args) != 1 or call.keywords:
+            self._fail(rules.DRAW, call, f"`bernoulli` is called as {DRAW_FUNCTIONS['bernoulli']}", None)
+            return None
+        typed = infer(call.args[0], self.scope, self.source, self.sink)
+        if typed is None:
+            return None
+        if typed.type.python and typed.interval.low >= 0 and typed.interval.high <= 1:
+            return Bernoulli(Count(call.args[0], self.source, typed), site)
+        message = f"`{self._written(call.args[0])}` is not known to be a probability, a number of parameters"
+        help = "declare it: `params: {fraction: {default: 0.25, min: 0, max: 1}}`"
+        self._fail(rules.DRAW, call.args[0], message, help)
+        return None
 
     def count(self, expr: Expr | None, name: str) -> Count | Literal[False] | None:
         """A number of draws, the argument `name`; False after reporting that it is none."""

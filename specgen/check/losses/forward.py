@@ -104,6 +104,19 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Bernoulli:
+    """A truth value for each sample, true with a probability: `bernoulli(0.25)`.
+
+    Attributes:
+        probability: an expression of parameters.
+        site: the number of the draw.
+    """
+
+    probability: Count
+    site: int
+
+
+@dataclass(frozen=True)
 class Chosen:
     """Some members of an ensemble, the same for the whole batch: `choose(next_q, k, axis=ensemble)`.
 
@@ -157,7 +170,7 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Chosen | DrawnLogProb | Read | Choice
+    Data | Computed | Alias | NetworkCall | Draw | Noise | Bernoulli | Chosen | DrawnLogProb | Read | Choice
 )
 
 
@@ -209,6 +222,8 @@ def counts_of(value: ForwardValue) -> Iterator[Count]:
     for part in parts_of(value):
         if isinstance(part, Draw | Read | Chosen) and part.count is not None:
             yield part.count
+        if isinstance(part, Bernoulli):
+            yield part.probability
 
 
 def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:

@@ -104,7 +104,9 @@ class _Checker:
         self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
-        written = [one for one in networks if not one.policy and self.readable.get(one.output) is None]
+        written = [
+            one for one in networks if not (one.policy or one.plain) and self.readable.get(one.output) is None
+        ]
         self.readable |= {one.output: one.type for one in written}
         taken = (self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics)
         self.calls = NetworkCalls(

@@ -33,7 +33,10 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
-        plain: whether it may be a module that gives no distribution, which then is certain.
+        plain: of a policy, whether it may be a module that gives no distribution, which then is certain; else whether it is
+            a module of tensors.
+        trains: whether gradients reach its parameters.
+        reads: the roles that a module of tensors is called with.
     """
 
     name: str
@@ -46,6 +49,13 @@ class LossNetwork:
     doc: str = ""
     optional: bool = False
     plain: bool = False
+    trains: bool = True
+    reads: tuple[str, ...] = ()
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is a policy that may be certain."""
+        return self.plain and self.policy
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

@@ -178,6 +178,8 @@ class NetworkCalls:
         keywords = (keyword.value for keyword in expr.keywords)
         if self._is_network(expr):
             return all(map(self._plain, keywords))
+        if expr.function.path == "bernoulli":
+            return True
         if is_draw(expr):
             return all(map(self._plain, expr.args[:1]))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
@@ -332,6 +334,11 @@ class NetworkCalls:
 
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
+        if expr.function.path == "bernoulli":
+            self._draws += 1
+            drawn = self._reader.bernoulli(expr, self._draws)
+            self._failed = drawn is None
+            return None if drawn is None else (drawn, ())
         plain = bool(expr.args) and self._plain(expr.args[0])
         value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
         if self._failed:
@@ -382,7 +389,8 @@ class NetworkCalls:
         if arguments is None:
             return None
         replaced, computed = arguments
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced), computed
+        kind = _VARIANTS[variant] if network.trains or variant else "frozen"
+        return NetworkCall(name, kind, _RECORDS[record], replaced), computed
 
     def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from specgen.check.losses.distributions import UNTYPED, merged_axes, result_type
 from specgen.check.losses.forward import (
     Alias,
+    Bernoulli,
     Choice,
     Chosen,
     Computed,
@@ -81,7 +82,7 @@ class ForwardValues:
         """The network that a value comes from; empty of noise, which comes from none."""
         for part in parts_of(value):
             match part:
-                case Noise():
+                case Noise() | Bernoulli():
                     return ""
                 case NetworkCall():
                     return part.network
@@ -117,6 +118,8 @@ class ForwardValues:
                 return result_type(function, distribution, given, counted=value.count is not None)
             case Noise():
                 return self.type_of(value.like)
+            case Bernoulli():
+                return Type("bool")
             case Chosen():
                 return self.type_of(value.value)
             case DrawnLogProb():
@@ -133,6 +136,8 @@ class ForwardValues:
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
                 return "standard_normal"
+            case Bernoulli():
+                return "bernoulli"
             case Chosen():
                 return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():

@@ -42,7 +42,7 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
-    inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.plain]
+    inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.certain]
     inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]

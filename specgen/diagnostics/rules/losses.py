@@ -234,8 +234,8 @@ DRAW = Rule(
     "SG442",
     "wrong draw in a loss",
     """\
-`normal_like(x)` draws one standard normal number for each of `x`, and `choose(q, k, axis=ensemble)` the same `k` members for
-all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
+`normal_like(x)` draws one standard normal number for each of `x`, `bernoulli(p)` a truth value for each sample, and
+`choose(q, k, axis=ensemble)` the same `k` members for all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
 
 ```yaml
 let:
@@ -274,4 +274,26 @@ let: {second: "take(critic(now), 1, axis=ensemble)"}
 ```
 """,
     without="IndexError at the first batch of who asks for one member.",
+)
+
+PLAIN = Rule(
+    "SG485",
+    "network that can't be a module of tensors",
+    """\
+With `plain: true` the constructor takes any module, and calls it with the tensors of the keys under `in`. Such a network is
+kept as it is, without target parameters and members. `plain: delta` is of policies.
+
+```yaml
+networks: {predictor: {in: [observation], out: {features: "float32[k]"}, plain: true, target: true}}
+keys: {observation: {key: next.observation, type: "float32[o]"}}
+```
+
+Write:
+
+```yaml
+networks: {predictor: {in: [observation], out: {features: "float32[k]"}, plain: true}}
+keys: {observation: {key: next.observation, type: "float32[o]"}}
+```
+""",
+    without="TypeError at the first batch: a module of tensors gets a tensordict.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from specgen.check.losses.forward import (
     Alias,
+    Bernoulli,
     Choice,
     Chosen,
     Computed,
@@ -18,6 +19,7 @@ from specgen.check.losses.forward import (
     NetworkCall,
     Noise,
     Read,
+    Record,
     parts_of,
 )
 from specgen.check.losses.model import CheckedLoss, LossNetwork
@@ -93,6 +95,9 @@ class ForwardPrinter:
             case Noise():
                 like = self.value(value.like)
                 return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+            case Bernoulli():
+                p = self._count(value.probability)
+                return using(f"bernoulli_of(tensordict, {p}, self.generator)", "bernoulli_of", *p.uses)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
                 text = f"chosen_members({members}, {k}, self.generator)"
@@ -110,6 +115,8 @@ class ForwardPrinter:
 
     def _called(self, call: NetworkCall) -> Code:
         network = self._networks[call.network]
+        if network.plain and not network.policy:
+            return self._called_with_tensors(network, call)
         record = "tensordict" if call.record == "now" else "next_tensordict"
         replaced = ""
         uses: set[str] = set()
@@ -125,13 +132,23 @@ class ForwardPrinter:
         owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
         if network.policy:
             copy = literal(call.variant)
-            plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
+            plain = f", plain=keys.{self._key(network.output)}" if network.certain else ""
             return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator{plain})", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(
             f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
         )
+
+    def _called_with_tensors(self, network: LossNetwork, call: NetworkCall) -> Code:
+        given = dict(call.replaced)
+        values = [
+            self._stored(role, given[role]) if role in given else self._read(Data(role), call.record)
+            for role in network.reads
+        ]
+        behind = ".squeeze(-1)" if network.type.col else ""
+        uses = (name for value in values for name in value.uses)
+        return using(f"self.{network.name}({', '.join(value.text for value in values)}){behind}", *uses)
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
@@ -161,9 +178,9 @@ class ForwardPrinter:
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else python(count.typed, "self.")
 
-    def _read(self, data: Data) -> Code:
+    def _read(self, data: Data, of: Record = "now") -> Code:
         role = self._roles[data.role]
-        record = "next_tensordict" if role.after else "tensordict"
+        record = "next_tensordict" if role.after or of == "next" else "tensordict"
         return Code(f"self._read({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
@@ -183,9 +200,16 @@ def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     return found | {"next" for part in parts if isinstance(part, Data) and part.role in after}
 
 
-def roles_read(loss: CheckedLoss) -> set[str]:
-    """The roles that values of the class read from the data."""
-    return {part.role for made in loss.forward for part in parts_of(made.value) if isinstance(part, Data)}
+def roles_read(loss: CheckedLoss, record: Record = "now") -> set[str]:
+    """The roles that values of the class read from the data, or from the next ones."""
+    plain = {network.name: network.reads for network in loss.networks if network.plain}
+    found: set[str] = set()
+    for part in (part for made in loss.forward for part in parts_of(made.value)):
+        if isinstance(part, Data) and record == "now":
+            found.add(part.role)
+        elif isinstance(part, NetworkCall) and part.record == record:
+            found |= set(plain.get(part.network, ())) - {role for role, _ in part.replaced}
+    return found
 
 
 def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
-from specgen.check.losses.forward import Forward
+from specgen.check.losses.forward import Bernoulli, Forward
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter, Statement, identifier
 from specgen.check.programs.loss import has_network, loss_terms, random_network
@@ -55,7 +55,7 @@ def _parts(loss: CheckedLoss, guarded: Guarded) -> LossParts:
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
-        plain=tuple(one for one in loss.networks if one.plain and random_network(path, one) in given),
+        plain=tuple(one for one in loss.networks if one.certain and random_network(path, one) in given),
         needs=needs_of_forward(loss, guarded.needs),
         masked=any(one.symbol.path == f"{path}.given.mask" for one in terms.inputs),
         estimates=any(one.kind == "function" for one in terms.inputs),
@@ -172,7 +172,8 @@ def _doc(loss: CheckedLoss, parts: LossParts) -> tuple[str, ...]:
 
 
 def _origin(made: Forward) -> str:
-    return f"from `{made.network}`" if made.network else "standard normal numbers"
+    drawn = "drawn" if isinstance(made.value, Bernoulli) else "standard normal numbers"
+    return f"from `{made.network}`" if made.network else drawn
 
 
 def _tensor(type: Type) -> str:

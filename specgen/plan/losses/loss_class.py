@@ -71,12 +71,13 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
                 n.policy,
                 reparameterized(loss, n),
                 n.plain,
+                n.trains,
             )
             for n in loss.networks
         ),
         params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=tuple(_in_key(loss, parts, role) for role in read if not _may_lack(role)),
+        in_keys=(*(_in_key(loss, parts, role) for role in read if not _may_lack(role)), *_next_keys(loss)),
         further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
         estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
         reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
@@ -140,6 +141,8 @@ def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
     """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
+    if all(network.plain and not network.policy for network in loss.networks):
+        return False  # they are left so in any case
     asked = {param.name for param in loss.params if param.default is False}
     return all(
         network.members is None and (network.target is False or network.target in asked)
@@ -277,6 +280,14 @@ def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallP
 def _may_lack(role: LossRole) -> bool:
     """Whether the data may lack what a role reads."""
     return role.optional or role.missing is not None
+
+
+def _next_keys(loss: CheckedLoss) -> Iterator[Code]:
+    """The entries of `in_keys` for what modules of tensors read of the next data."""
+    found = roles_read(loss, "next")
+    for role in loss.roles:
+        if role.name in found:
+            yield using(f"next_key(keys.{role.accepted})", "next_key")
 
 
 def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
