@@ -48,8 +48,8 @@ class Network(Declaration):
     plain: Annotated[bool | Literal["delta"], Field(union_mode="left_to_right")] = False
     trains: bool = True
     qvalue: str | None = None
-    in_: list[str] = Field(default_factory=list, alias="in")
-    out: dict[str, str] = Field(default_factory=dict)
+    in_: Droppable[list[str]] = Field(default_factory=list, alias="in")
+    out: Droppable[dict[str, str]] = Field(default_factory=dict)
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
