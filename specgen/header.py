@@ -6,24 +6,15 @@ comments and not of their layout: a formatter that runs over a file all the same
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+
+from specgen.normal_form import normal_form
 
 # For black and ruff; for isort and ruff's sorting of imports; for the linters flake8 and ruff.
 _KEEP_OFF = ("# fmt: off", "# isort: skip_file", "# flake8: noqa")
 _LINE = re.compile(r"^# specgen: sha256=([0-9a-f]{64})$", re.MULTILINE)
 _COMMENTS = re.compile(r"(?:#[^\n]*\n)*")
-_STRING_OR_COMMENT = re.compile(
-    r'''"""(?:\\.|[^\\])*?"""|\'{3}(?:\\.|[^\\])*?\'{3}|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#([^\n]*)''',
-    re.DOTALL,
-)
-"""Comments, as the only group; strings are passed over, since they may hold what looks like one."""
-_LARGEST = 1_000_000
-"""Of texts with more characters the digest is of every character: reading them takes longer than generating them."""
 
 
 def seal(text: str) -> str:
@@ -75,81 +66,9 @@ def _without(text: str) -> str:
 
 
 def _digest(body: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python, about what somebody wrote into the file
-            if len(body) <= _LARGEST:
-                body = "\n".join((*_comments(body), *_code(ast.parse(body))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass  # no Python any more: then every character counts
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _comments(text: str) -> Iterator[str]:
-    for found in _STRING_OR_COMMENT.finditer(text):
-        if found[1] is not None:
-            yield f"# {_words(found[1])}"
-
-
-def _code(tree: ast.AST) -> list[str]:
-    """A syntax tree as texts, the same in every version of Python: fields that hold nothing are left out."""
-    texts: list[str] = []
-    # A sum of a thousand terms is a tree a thousand levels deep; the parser makes none deeper than three times the limit.
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(4 * limit)
-    try:
-        _add_code(tree, texts.append)
-    finally:
-        sys.setrecursionlimit(limit)
-    return texts
-
-
-def _add_code(node: ast.AST, add: Callable[[str], None]) -> None:
-    kind = type(node)
-    # Most nodes are of these two kinds; what is added is what the loop below would add.
-    if isinstance(node, ast.Name):
-        add(f"Name(\nid={node.id!r}\nctx=\n{type(node.ctx).__name__}(\n)\n)")
-        return
-    if isinstance(node, ast.Constant):
-        add("Constant(\n)" if node.value is None else f"Constant(\nvalue={node.value!r}\n)")
-        return
-    if kind is ast.Expr and (documentation := _documentation(node)) is not None:
-        add(f"doc {_words(documentation)}")
-        return
-    values = node.__dict__
-    add(f"{kind.__name__}(")
-    for name in kind._fields:
-        value = values.get(name)
-        if value is None or name == "kind":  # the `u` of u"text"
-            continue
-        if isinstance(value, ast.expr_context):
-            add(f"{name}=\n{type(value).__name__}(\n)")
-        elif isinstance(value, ast.AST):
-            add(f"{name}=")
-            _add_code(value, add)
-        elif value.__class__ is not list:
-            add(f"{name}={value!r}")
-        elif value:
-            add(f"{name}=\n[")
-            for item in value:
-                if isinstance(item, ast.AST):
-                    _add_code(item, add)
-                else:
-                    add(str(item))
-            add("]")
-    add(")")
-
-
-def _documentation(node: ast.AST) -> str | None:
-    """The text of a docstring; None of anything else."""
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
-        return None
-    return node.value.value if isinstance(node.value.value, str) else None
-
-
-def _words(text: str) -> str:
-    """A text whose spaces and line breaks do not matter."""
-    return " ".join(text.split())
+    form = normal_form(body)
+    text = body if form is None else form  # of what is no Python every character counts
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _unix(text: str) -> str:

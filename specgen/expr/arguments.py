@@ -329,7 +329,12 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
             visitor.error(rules.UNDEFINED, expr.start, expr.end, f"there is no axis `{expr.path}`", near)
             raise _Missing
     if isinstance(expr, tree.Tuple):
-        found = [_axis(visitor, item, param, values) for item in expr.items]
+        found = [
+            _named_axis(visitor, item, values)
+            if isinstance(item, tree.Name) and item.path in AXES and param.kind == "axes"
+            else _axis(visitor, item, param, values)
+            for item in expr.items
+        ]
     else:
         given = _visited(visitor, expr)
         items = given.options.get("items")
@@ -339,8 +344,11 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
             found = [_placed(visitor, _whole(given, axis), param, values) for axis in items]
         else:
             found = [_placed(visitor, _whole_number(visitor, given, param), param, values)]
-    known = [axis for axis in found if isinstance(axis, int)]
-    return tuple(sorted(set(known))) if param.kind == "axes" and len(known) == len(found) else tuple(found)
+    if param.kind != "axes" or not all(isinstance(axis, int) for axis in found):
+        return tuple(found)
+    named = sorted({axis for axis in found if isinstance(axis, NamedAxis)})
+    places = sorted({axis for axis in found if isinstance(axis, int) and not isinstance(axis, NamedAxis)})
+    return named[0] if len(named) == 1 and not places else (*named, *places)
 
 
 def _named_axis(visitor: Visitor, expr: tree.Name, values: list[Typed]) -> NamedAxis:

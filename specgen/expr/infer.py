@@ -108,6 +108,12 @@ class _Inferrer:
                 return self._compare(expr)
             case tree.Logic():
                 return self._logic(expr)
+            case tree.Call() if tree.is_output(expr):
+                place = expr.function
+                self.error(
+                    rules.SYNTAX, place.start, place.end, tree.NO_ATTRIBUTES, "values have no attributes"
+                )
+                return None
             case tree.Call():
                 return self._call(expr)
             case tree.Index():

@@ -65,7 +65,7 @@ class Interpreter:
                 return found if node.type.python else self.np.asarray(found)
             case "cast" if "dtype" not in node.options:
                 return self._cast(node)
-            case "in_range" | "spread":
+            case "in_range" | "spread" | "among":
                 return self.value(node.args[0])  # what indexes with it raises; one number meets any shape
             case "[]":
                 return self._index(node)

@@ -157,7 +157,7 @@ class _Parser(Tokens):
             elif op == "(":
                 self._fail(token, "only a function's name can be called")
             elif op == ".":
-                self._attribute(token)
+                left = self._attribute(left, token)
             else:
                 return left
 
@@ -304,13 +304,16 @@ class _Parser(Tokens):
             self._fail(self.peek, "an index is missing")
         return tree.Slice(ends[0], ends[1], ends[2] if len(ends) == 3 else None, token.start, self._end)
 
-    def _attribute(self, dot: Token) -> None:
+    def _attribute(self, value: Expr, dot: Token) -> Expr:
         self.take()
         word = self.take()
         if word.text.startswith("__"):
             self._unsafe(word)
+        if isinstance(value, tree.Call) and word.kind == "name" and self.peek.text != "(":
+            return tree.output_of(value, word.text, word.start, word.end)
         help = f"write {word.text}(…)" if self.peek.text == "(" else "values have no attributes"
-        self._fail(word, "values have no methods or attributes", help=help)
+        self._fail(word, tree.NO_ATTRIBUTES, help=help)
+        raise AssertionError("unreachable")
 
 
 _DANGEROUS: Final = frozenset(

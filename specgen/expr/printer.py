@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Final, cast
 
 from specgen.code import value_code
@@ -137,6 +138,11 @@ class Printer:
                 return self.call("index_in_range", self.text(node.args[0]), self.size(size))
             case "spread":
                 return self._spread(node)
+            case "among":
+                places = cast("tuple[int, ...]", node.options["places"])
+                return reduce(
+                    lambda x, place: method(x, "unsqueeze", f"{place}"), places, self.show(node.args[0])
+                )
             case _:
                 pass
         if node.type.python and isinstance(node.static, bool | int):
@@ -252,8 +258,10 @@ class Printer:
 
     def _batch_leaf(self) -> Typed | None:
         batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]
-        # A tensor without feature dimensions has the batch shape itself: the shortest text.
-        return min(batched, key=lambda leaf: leaf.type.rank + leaf.type.col, default=None)
+        # A tensor without feature dimensions and named axes has the batch shape itself: the shortest text.
+        return min(
+            batched, key=lambda leaf: (len(leaf.type.axes), leaf.type.rank + leaf.type.col), default=None
+        )
 
     def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool, batch: bool) -> Printed:
         value = self.number(node, dtype).text

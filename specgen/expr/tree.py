@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 from typing import Literal as Choice
 
 from specgen.values import dataclass
+
+NO_ATTRIBUTES: Final = "values have no methods or attributes"
+"""What is said of a dot behind a value."""
 
 BinaryOp = Choice["+", "-", "*", "/", "//", "%", "**", "@"]
 CompareOp = Choice["<", "<=", ">", ">=", "==", "!="]
@@ -151,6 +155,16 @@ class Spread:
 
 
 Expr = Literal | Name | Call | Index | Unary | Binary | Compare | Logic | Tuple | Spread
+
+
+def output_of(value: Expr, name: str, start: int, end: int) -> Call:
+    """One of the outputs that a call gives, `world(now).mean`: as a call of the function `.mean`, which nobody can declare."""
+    return Call(Name(f".{name}", start, end), (value,), (), value.start, end)
+
+
+def is_output(expr: Expr) -> bool:
+    """Whether an expression is an output of a call."""
+    return isinstance(expr, Call) and expr.function.path.startswith(".")
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -13,8 +13,9 @@ from specgen.plan.docs import items_doc
 from specgen.plan.interface import Call, Passed
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.plan.short_texts import shape_text
+from specgen.program.printed import PrintedArgument, PrintedFunction
 from specgen.program.program import Input, Program
-from specgen.program.torch_text import PrintedArgument, PrintedFunction, print_function
+from specgen.program.torch_text import print_function
 from specgen.values import dataclass
 
 RECORD_DOCS = {

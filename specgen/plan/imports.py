@@ -184,6 +184,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
+    if len(plan.parts) > 1 or plan.parent:
+        yield "LossPart"
+    if plan.methods:
+        yield "term_alone"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
@@ -195,7 +199,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if "action_spec" in plan.keywords:
         yield "TensorSpec"
     for one in plan.coefficients:
-        yield from ("settle", "settled") if one.settled else ("add_coefficient",)
+        yield from ("settle", "settled") if one.settled else ()
+        yield "add_coefficient_parts" if one.parts else "add_coefficient"
+        yield from ("switched",) if one.true_is else ()
+        yield from ("adapt",) if one.adapted else ()
         if one.doc and not one.settled:
             yield "own_buffer"
     if plan.estimators:

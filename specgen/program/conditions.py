@@ -53,6 +53,18 @@ class Condition:
         """Whether `other` holds wherever this one does, and `known` does."""
         return not reduce(lambda one, two: one & two, known, self & ~other).cases
 
+    def within(self, known: Condition) -> Condition:
+        """The condition where `known` holds: without what that says already."""
+        made = self & known
+        if not made.cases:
+            return NEVER
+        for case in self.cases:
+            for one in _in_order(case):
+                fewer = _simplified((self.cases - {case}) | {case - {one}})
+                if (fewer & known).implies(made):
+                    return fewer.within(known)
+        return self
+
     @property
     def typed(self) -> Typed:
         """The condition as an expression: what all cases say, and any of the rest."""

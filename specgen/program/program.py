@@ -32,7 +32,9 @@ InputKind = Literal[
     "function",  # a callable, such as a value estimator
 ]
 
-OutputRole = Literal["cell", "reward", "raw_reward", "observation", "term", "metric", "write", "value"]
+OutputRole = Literal[
+    "cell", "reward", "raw_reward", "observation", "term", "metric", "write", "update", "value"
+]
 
 Effect = Literal["pure", "draws", "steps", "reads_data", "reads_buffer", "writes_buffer"]
 """What a call does besides returning values; calls with effects stay in their order, and none is dropped or merged."""
@@ -225,7 +227,7 @@ class Component:
     Attributes:
         name: The name of the declaration.
         phases: `reset`, `step`, `observe` of environments and chains, `inverse` of chains that somebody else steps;
-            `reset`, `step`, `map`, `inverse` of transforms; `terms` of losses.
+            `reset`, `step`, `map`, `inverse` of transforms; `terms` of losses, or the names of their parts.
         cells: What goes from one step to the next.
     """
 

@@ -21,7 +21,7 @@ class FunctionPrinter:
         forced: Names that values of a region must get: what a loop carries on keeps its name.
         texts: What its expressions share.
         expr: Prints an expression.
-        block: Prints statements as an indented block.
+        block: Prints statements as an indented block, with what is read behind them.
         new_name: A name that nothing has, for a symbol.
         unused: A name that nothing has, like the one that is given.
         is_free: Whether a name is read in a statement for the last time, so that it can be taken again.
@@ -31,7 +31,7 @@ class FunctionPrinter:
     forced: dict[Symbol, str]
     texts: FunctionTexts
     expr: Callable[[Typed], str]
-    block: Callable[[Sequence[Statement]], str]
+    block: Callable[[Sequence[Statement], Sequence[Symbol]], str]
     new_name: Callable[[Symbol], str]
     unused: Callable[[str], str]
     is_free: Callable[[str, Statement], bool]
@@ -41,7 +41,9 @@ def region_lines(region: Region, printer: FunctionPrinter) -> list[str]:
     """The statements of a region, each perhaps of several lines."""
     match region.kind:
         case "no_grad":
-            lines = [f"with {printer.texts.call('torch.no_grad').text}:{printer.block(region.body)}"]
+            lines = [
+                f"with {printer.texts.call('torch.no_grad').text}:{printer.block(region.body, [inner for _, inner in region.results])}"
+            ]
             printer.names.update((outer, printer.names[inner]) for outer, inner in region.results)
             return lines
         case "repeat":
@@ -59,7 +61,7 @@ def _repeat(region: Region, printer: FunctionPrinter) -> list[str]:
     index = "_"
     if region.index is not None:
         index = printer.names[region.index] = printer.unused(region.index.name)
-    block = printer.block(region.body)
+    block = printer.block(region.body, ())
     # The mask comes last: it says which rows keep the others.
     carried = sorted(region.carried, key=lambda one: one.inner == region.mask)
     updates = _updates([(one, _handed_on(region, one)) for one in carried], printer)
@@ -94,7 +96,7 @@ def _scan(region: Region, printer: FunctionPrinter) -> list[str]:
         places.append((inner, name, alike is not None))
     names.update((inner, f"{whole[outer]}[{time}]") for outer, inner in region.over)
     _keep_names(region, printer)
-    block = printer.block(region.body)
+    block = printer.block(region.body, ())
     for inner, name, has_place in places:
         value = names[inner]
         block += f"\n    {name}[{time}] = {value}" if has_place else f"\n    {name}.append({value})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
@@ -13,12 +13,15 @@ from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, is_made
 from specgen.expr.symbols import Key
 from specgen.literals import literal
+from specgen.program.blocks import Block, Laid, in_blocks, in_order, known_there
+from specgen.program.guards import ABSENT
 from specgen.program.names import numbered, with_names
+from specgen.program.printed import PrintedArgument, PrintedFunction, PrintedLine
 from specgen.program.program import Assign, Call, Input, Output, Program, Region, Statement
+from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, targets
-from specgen.values import dataclass
 
 RECORDS: Final = (
     "dynamics",
@@ -32,53 +35,6 @@ RECORDS: Final = (
     "firsts",
 )
 """The records that functions take before all else, in this order."""
-
-_PYTHON_TYPES: Final = {
-    "int64": "int",
-    "float32": "float",
-    "float64": "float",
-    "bool": "bool",
-    "str": "str",
-    "list": "tuple[int, ...]",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedLine:
-    """A statement of a function; it may span lines. `origin` is the declaration that it comes from."""
-
-    text: str
-    origin: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedArgument:
-    """An argument: its name, its type, and the input that it is (None for a record of several)."""
-
-    name: str
-    annotation: Code
-    input: Input | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedFunction:
-    """A program as a function.
-
-    Attributes:
-        name: Its name.
-        args: Its arguments; records first.
-        keyword_only: Its arguments behind `*`.
-        lines: Its body.
-        returns: What it returns.
-        uses: The names of its module that its body reads.
-    """
-
-    name: str
-    args: tuple[PrintedArgument, ...]
-    keyword_only: tuple[PrintedArgument, ...]
-    lines: tuple[PrintedLine, ...]
-    returns: Code
-    uses: frozenset[str]
 
 
 @verified()
@@ -125,7 +81,9 @@ class _Printer:
         self.taken: set[str] = {*RECORDS, *texts.shape_names.values()}
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
-        self.last_reader = {symbol: one for one in program.body for symbol in reads(one)}
+        self.there: frozenset[Symbol] = frozenset()
+        self.laid = in_blocks(program.body, (output.symbol for output in program.outputs))
+        self.last_reader = {symbol: one for one in in_order(self.laid) for symbol in reads(one)}
         readers = Counter(symbol for one in program.body for symbol in reads(one))
         self.made = {
             one.target
@@ -145,9 +103,11 @@ class _Printer:
         args, keywords = self._arguments()
         program = self.program
         single = program.record is None and len(program.outputs) == 1
-        for index, statement in enumerate(program.body):
-            last = index == len(program.body) - 1
-            if single and last and self._is_result(statement):
+        for index, statement in enumerate(self.laid):
+            last = index == len(self.laid) - 1
+            if isinstance(statement, Block):
+                self._if(statement)
+            elif single and last and self._is_result(statement):
                 text = (
                     self._expr(statement.value)
                     if isinstance(statement, Assign)
@@ -155,7 +115,7 @@ class _Printer:
                 )
                 self.lines.append(PrintedLine(f"return {text}", statement.origin))
                 break
-            if not isinstance(statement, Assign) or statement.target not in self.in_return:
+            elif not isinstance(statement, Assign) or statement.target not in self.in_return:
                 self._statement(statement)
         else:
             self.lines.append(PrintedLine(self._return()))
@@ -215,7 +175,7 @@ class _Printer:
         result = self.program.outputs[0].symbol
         if isinstance(statement, Region) or result in self.last_reader or targets(statement) != (result,):
             return False
-        return isinstance(statement, Assign) or not statement.fields
+        return isinstance(statement, Assign) or not (statement.fields or statement.callee.returns_tuple)
 
     def _prints_inline(self, statement: Assign) -> bool:
         """Whether a value that only the record takes is printed in the `return`: what no declaration names."""
@@ -298,13 +258,36 @@ class _Printer:
         )
         self.lines += [PrintedLine(line, region.origin) for line in region_lines(region, printer)]
 
-    def _block(self, body: Sequence[Statement]) -> str:
-        """Statements as an indented block."""
-        outside, self.lines = self.lines, []
-        for statement in body:
-            self._statement(statement)
+    def _block(self, body: Sequence[Statement], kept: Iterable[Symbol] = ()) -> str:
+        """The statements of a region as an indented block; `kept` is what it hands on."""
+        return self._indented(in_blocks(body, kept))
+
+    def _indented(self, body: Iterable[Laid], first: Sequence[str] = ()) -> str:
+        """Statements as an indented block, behind lines that come first."""
+        outside, self.lines = self.lines, [PrintedLine(line) for line in first]
+        for one in body:
+            if isinstance(one, Block):
+                self._if(one)
+            else:
+                self._statement(one)
         inside, self.lines = self.lines, outside
         return "".join("\n    " + line.text.replace("\n", "\n    ") for line in inside)
+
+    def _if(self, block: Block) -> None:
+        origin = next((one.origin for one in in_order([block]) if one.origin is not None), None)
+        self.lines += [PrintedLine(line, origin) for line in block_lines(block, self._of_blocks())]
+
+    def _of_blocks(self) -> BlockPrinter:
+        return BlockPrinter(
+            self.names, self.forced, self.texts, self._expr, self._new_name, self._branch, self.there
+        )
+
+    def _branch(self, body: Sequence[Laid], there: frozenset[Symbol], first: Sequence[str]) -> str:
+        """One side of a block, where some values are known not to be None."""
+        before, self.there = self.there, there
+        text = self._indented(body, first)
+        self.there = before
+        return text
 
     def _return(self) -> str:
         """The `return`. Every output is a tensor of its own: where two are one value, all but one are copies."""
@@ -376,7 +359,9 @@ class _Printer:
         return self.texts.full_like(like.text, text, dtype).text
 
     def _named(self, expr: Typed) -> Typed:
-        if any(node.options.get("absent") == "absent" for node in expr.nodes()):
+        if self.there:
+            expr = known_there(expr, self.there)
+        if any(node.options.get(ABSENT) == ABSENT for node in expr.nodes()):
             self.texts.uses.add("not_none")
         return with_names(expr, self.names.__getitem__)
 
@@ -394,4 +379,4 @@ def _alike(one: Type, other: Type) -> bool:
 def _annotation(one: Input) -> Code:
     if one.kind == "function":
         return using("Callable[[Tensor], Tensor]", "Callable", "Tensor")
-    return Code(_PYTHON_TYPES[one.symbol.type.dtype]) if one.symbol.type.python else named("Tensor")
+    return Code(PYTHON_TYPES[one.symbol.type.dtype]) if one.symbol.type.python else named("Tensor")

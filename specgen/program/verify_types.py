@@ -47,7 +47,7 @@ def fault_of(node: Typed, *, witnesses: bool = False) -> str | None:
             kinds = [(one.type.dtype, one.type.dims) for one in node.args]
             same = all(kind == (node.type.dtype, node.type.dims) for kind in kinds)
             return None if same and kinds else "it is not of the type of its operands"
-        case "record" | "spread":
+        case "record" | "spread" | "among":
             return None
         case "when":
             one = len(node.args) == 2 and node.args[1].type == node.type

@@ -6,7 +6,13 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
-from specgen.schema.fields import Declaration, DeclaredClass, Expression, Param, text_or_mapping
+from specgen.schema.fields import Declaration, DeclaredClass, Expression, Number, Param, text_or_mapping
+
+
+def _form(value: object) -> str:
+    """Which form of a field a value has: `long`, a mapping, or `short`."""
+    return "long" if isinstance(value, (dict, Declaration)) else "short"
+
 
 DROP = "drop"
 """What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
@@ -41,6 +47,7 @@ class Network(Declaration):
         apart: whether parameters that it shares with a network before it are trained by that one alone: a truth
             value, or the name of the parameter that says so.
         optional: whether it may be left out (then ``given(name)`` is false in conditions).
+        joined: whether its calls with trained parameters run as one batch, of which its statistics see all.
         doc: one line for the generated docstring.
     """
 
@@ -54,7 +61,35 @@ class Network(Declaration):
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     optional: bool = False
+    joined: bool = False
     doc: str = ""
+
+
+class Auto(Declaration):
+    """What a number is that the caller leaves to the loss, in full.
+
+    Attributes:
+        value: the number.
+        when: the condition on parameters and networks under which the loss has one; elsewhere it stays None.
+    """
+
+    value: Expression
+    when: Expression
+
+
+AutoField = Annotated[
+    Annotated[Expression, Tag("short")] | Annotated[Auto, Tag("long")], Discriminator(_form)
+]
+"""A computed number as its bare expression, or in full."""
+
+
+class Limits(Declaration):
+    """What must hold of one part of a pair, besides what holds of both: closed bounds, and open ones."""
+
+    min: Number | None = None
+    max: Number | None = None
+    above: Number | None = None
+    below: Number | None = None
 
 
 class LossParam(Param):
@@ -62,14 +97,19 @@ class LossParam(Param):
 
     Attributes:
         buffer: whether it is kept as a buffer, a tensor in the state dict that can be assigned in place: a truth value,
-            or the name that it has in the state dict.
+            or the name that it has in the state dict; of a number that may be a pair also `parts`, if these are always
+            the buffers.
         fixed: whether it is a constant of the loss: no keyword of the constructor.
-        auto: the number that the word "auto" stands for, if that is the default.
+        auto: the number that the default stands for: the word "auto", or None where it is `optional`.
+        parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
+        true_is: the parameter whose number True stands for; False is None then.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     fixed: bool = False
-    auto: Expression | None = None
+    auto: AutoField | None = None
+    parts: Annotated[list[str] | dict[str, Limits], Field(union_mode="left_to_right", default_factory=list)]
+    true_is: str | None = None
 
 
 class LossKey(Declaration):
@@ -184,13 +224,9 @@ class Metric(Declaration):
     when: Expression | None = None
 
 
-def _param_form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Param)) else "short"
-
-
 LossParamField = Annotated[
     Annotated[bool | int | float | str, Tag("short")] | Annotated[LossParam, Tag("long")],
-    Discriminator(_param_form),
+    Discriminator(_form),
 ]
 """A parameter as its bare default, or in full."""
 
@@ -203,10 +239,6 @@ EstimatorField = Annotated[
     Annotated[str, Tag("short")] | Annotated[Estimator, Tag("long")], Discriminator(text_or_mapping)
 ]
 """An estimator as its bare name, or in full."""
-
-
-def _form(value: object) -> str:
-    return "long" if isinstance(value, (dict, Term, Metric)) else "short"
 
 
 TermField = Annotated[
@@ -236,10 +268,15 @@ class Loss(DeclaredClass):
         value_estimator: the estimator behind `value_estimate(next_value)`.
         samples: the dimensions of a sample when they are not just the batch.
         mask: which samples count, in every term, metric and statistic over the batch.
+        reduce: over which dimensions of the samples terms take means before the reduction, by the words of a parameter,
+            which is called `by`; `none` for no reduction.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         let: named intermediate values, in order.
         terms: the `loss…` entries: one value per sample; the reduction is applied to each.
         metrics: what is returned with the terms, detached: means over the samples, or each sample's own value.
         writes: what is written back into the data, by role.
+        update: what buffers become after the terms, `next.name` by name, where the loss is trained.
+        methods: methods that compute one term, by name.
     """
 
     extends: str | None = None
@@ -253,7 +290,13 @@ class Loss(DeclaredClass):
     value_estimator: EstimatorField | None = None
     samples: list[str] = Field(default_factory=list)
     mask: Expression | None = None
+    reduce: dict[str, Annotated[list[str] | str, Field(union_mode="left_to_right")]] = Field(
+        default_factory=dict
+    )
+    functional: bool = True
     let: dict[str, Expression] = Field(default_factory=dict)
     terms: dict[str, TermField] = Field(default_factory=dict)
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
+    update: dict[str, Expression] = Field(default_factory=dict)
+    methods: dict[str, str] = Field(default_factory=dict)

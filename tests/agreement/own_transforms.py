@@ -5,6 +5,7 @@ from __future__ import annotations
 OWN_NAMES = (
     "Smooth",
     "Change",
+    "Final",
     "Peak",
     "Ends",
     "Square",
@@ -39,6 +40,13 @@ transforms:
     out: {y: {each: x, name: "change_{}"}}
     reset: {y: zeros_like(x)}
     step: {next.y: next.x - x}
+  Final:
+    doc: What stood there when an episode ended, by the done flag above it.
+    in: {ends: {flag: done, of: x}, x: {each: [], type: "float[...]"}}
+    out: {y: {each: x, name: "final_{}", type: like(x)}}
+    carry: [y]
+    reset: {y: zeros_like(y)}
+    step: {next.y: "where(next.ends, next.x, y)"}
   Peak:
     doc: A carry of rewards, and a flag beside them.
     params: {enough: {type: float, optional: true}, ends: true}

@@ -274,6 +274,9 @@ class _Chain:
     def _change(self) -> dict[str, Any]:
         return self._added(self._some("observation"), "change_{}")
 
+    def _final(self) -> dict[str, Any]:
+        return self._added(self._some(), "final_{}")
+
     def _peak(self) -> dict[str, Any]:
         arguments = self._added(self._some("reward"), "best_{}")
         if self.random.random() < 0.5:

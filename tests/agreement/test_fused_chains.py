@@ -117,6 +117,23 @@ OWN: dict[str, Dynamic] = {
         p.Cut(in_keys=[("blue", "team_reward"), "reward"], enough=2.0),
         p.Cut(in_keys=[("red", "reward")], flag_key="terminated", enough=0.2),
     ),
+    "FinalOf": lambda p, b: over(
+        envs.Pendulum(batch_size=b),
+        StepCounter(max_steps=7),
+        p.Final(["reward", "observation"], ["final_reward", "kind_reward", "seen", "kind"]),
+        StepCounter(max_steps=5, step_count_key="age"),
+        p.Final(["reward"], ["last", "last_kind"]),
+    ),
+    "FinalOfTeam": lambda p, b: over(
+        p.GridWorld(batch_size=b),
+        StepCounter(max_steps=4),
+        p.Final([("agents", "reward")], [("agents", "final"), ("agents", "kind")]),
+    ),
+    "FinalOfSquads": lambda p, b: over(
+        p.Squads(batch_size=b),
+        p.Cut(in_keys=["reward", ("red", "reward"), ("blue", "team_reward")], enough=0.5),
+        p.Final(["reward", ("red", "reward")], ["final", "kind", ("red", "final"), ("red", "kind")]),
+    ),
     "SquadsTrain": lambda p, b: over(
         p.Squads(batch_size=b),
         InitTracker(),

@@ -90,6 +90,8 @@ SCOPE = {
         ("softmax(v)", Interval(0, 1)),
         ("softmax(anys)", Interval(0, 1, True)),
         ("sigmoid(any)", Interval(0, 1, True)),
+        ("expm1(any)", Interval(-1, INF, True)),
+        ("log_sigmoid(any)", Interval(-math.inf, 0, True)),
         ("var(zeros(3))", Interval(0, 0)),
         ("outer(v, v)", Interval(-2, 4)),
         ("flip(v)", Interval(-1, 2)),
@@ -126,6 +128,7 @@ def test_outside_of_their_domain_functions_may_give_nan(text: str) -> None:
 def test_ends_of_rounded_functions_are_close() -> None:
     for text, low, high in (
         ("logsumexp(v)", -1 + math.log(3), 2 + math.log(3)),
+        ("log_sigmoid(x)", -math.log1p(math.exp(2)), -math.log1p(math.exp(-3))),
         ("sigmoid(x)", 1 / (1 + math.exp(2)), 1 / (1 + math.exp(-3))),
         ("var(v)", 0, 2.25),
         ("var(v, correction=1)", 0, 2.25 * 1.5),

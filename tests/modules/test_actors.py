@@ -142,6 +142,16 @@ def test_safe_modules_project() -> None:
     assert SPEC.is_in(pickle.loads(pickle.dumps(policy))(observations(50, scale=100.0))["action"])
 
 
+def test_specs_of_the_parts_of_what_is_written() -> None:
+    """An action may be a tensordict, such as what a composite distribution draws."""
+    given = Composite({("agent", "move"): SPEC})
+    module = ours.SafeModule(nn.Identity(), ["observation"], ["agent"], spec=given)
+    assert module.spec["agent", "move"] == SPEC
+    assert module.spec == given
+    with pytest.raises(ValueError, match="does not write"):
+        ours.SafeModule(nn.Identity(), ["observation"], [("agent", "move")], spec=Composite(agent=SPEC))
+
+
 def test_specs_of_modules() -> None:
     policy = actor(spec=SPEC)
     assert policy.spec["action"] == SPEC

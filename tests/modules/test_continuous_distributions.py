@@ -9,6 +9,7 @@ import pytest
 import torch
 from specgen_runtime.modules import distributions as ours
 from torch import Tensor
+from torch import distributions as D
 
 DTYPES = [torch.float32, torch.float64]
 BOUNDS = [(-1.0, 1.0), (-2, 3), (torch.tensor([-1.0, -2.0, 0.0]), torch.tensor([1.0, 3.0, 0.5]))]
@@ -144,6 +145,26 @@ def test_independent_normal_is_torchrls(dtype: torch.dtype) -> None:
         torch.testing.assert_close(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
     wide = ours.IndependentNormal(torch.zeros(4, 3, 2), 1.0, event_dim=2)
     assert (wide.batch_shape, wide.event_shape) == ((4,), (3, 2))
+
+
+@pytest.mark.parametrize("event_dim", [0, 1, 2])
+def test_independent_normal_is_torchs(event_dim: int) -> None:
+    loc, scale = (x.requires_grad_() for x in parameters(torch.float64, 4, 2))
+    own = ours.IndependentNormal(loc, scale, event_dim=event_dim)
+    plain = D.Independent(D.Normal(loc, scale), event_dim)
+    value = torch.randn(5, *loc.shape, dtype=torch.float64)
+    with torch.no_grad():  # what is computed here is no part of a graph later
+        torch.testing.assert_close(own.entropy(), plain.entropy())
+    for made in ((own.log_prob(value), own.entropy()), (own.entropy(), own.log_prob(value))):
+        total = sum(part.sum() for part in made)
+        expected = plain.log_prob(value).sum() + plain.entropy().sum()
+        torch.testing.assert_close(total, expected)
+        for got, wanted in zip(
+            torch.autograd.grad(total, (loc, scale), retain_graph=True),
+            torch.autograd.grad(expected, (loc, scale)),
+            strict=True,
+        ):
+            torch.testing.assert_close(got, wanted)
 
 
 @pytest.mark.peers

@@ -18,13 +18,22 @@ from tensordict.nn import (
 )
 from torch import Tensor, nn
 
+from tests.objectives.language_models import VOCABULARY
+from tests.objectives.language_models import batch as tokens
+
 N_OBS, N_ACT = 4, 2
 
 DISCRETE = {"DQNLoss", "DistributionalDQNLoss", "DiscreteSACLoss", "DiscreteCQLLoss", "DiscreteIQLLoss"}
 """Losses over actions that are one of `N_ACT`."""
 
+AGENTS = {"MAPPOLoss", "IPPOLoss"}
+"""Losses whose samples are agents: three of them."""
+
 CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 """Losses whose policy gives an action, and no distribution."""
+
+OF_TOKENS = {"GRPOLoss", "DAPO", "CISPOLoss", "SFTLoss"}
+"""Losses of language models."""
 
 VALUES = {"DQNLoss": "action_value", "DiscreteCQLLoss": "action_value", "DDPGLoss": "state_action_value"}
 """What `value_network` writes, where it is not the value of a state."""
@@ -34,7 +43,10 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "DiscreteCQLLoss": {"action_space": "one-hot"},
     "DiscreteIQLLoss": {"action_space": "one-hot"},
     "DiscreteSACLoss": {"action_space": "one-hot", "num_actions": N_ACT},
+    "KLPENPPOLoss": {"increment": 1.0, "decrement": 1.0},  # two calls are equal
     "OnlineDTLoss": {"target_entropy": -float(N_ACT)},
+    "CQLLoss": {"target_entropy": -float(N_ACT)},
+    "CrossQLoss": {"target_entropy": -float(N_ACT)},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},
@@ -65,6 +77,23 @@ class Joined(nn.Module):
         return out
 
 
+class TokenLogProb(nn.Module):
+    """The log-probability of each token of a sequence, by the one that it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = token_layers()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        found = self.layers(tokens).log_softmax(-1).gather(-1, tokens.unsqueeze(-1))
+        out: Tensor = found.squeeze(-1)
+        return out
+
+
+def token_layers() -> nn.Sequential:
+    return nn.Sequential(nn.Embedding(VOCABULARY, 8), nn.Tanh(), nn.Linear(8, VOCABULARY))
+
+
 def layers(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
 
@@ -86,6 +115,13 @@ def policy(loss: str) -> nn.Module:
     if loss in CERTAIN:
         network = nn.Sequential(layers(N_OBS, N_ACT), nn.Tanh())
         return TensorDictModule(network, in_keys=["observation"], out_keys=["action"])
+    if loss in OF_TOKENS:
+        return ProbabilisticTensorDictSequential(
+            TensorDictModule(token_layers(), in_keys=[("tokens", "full")], out_keys=["logits"]),
+            ProbabilisticTensorDictModule(
+                in_keys=["logits"], out_keys=["sampled"], distribution_class=torch.distributions.Categorical
+            ),
+        )
     names, made = ["loc", "scale"], nn.Sequential(layers(N_OBS, 2 * N_ACT), NormalParamExtractor())
     distribution: type[torch.distributions.Distribution] = Normal
     if loss in DISCRETE:
@@ -101,6 +137,10 @@ def policy(loss: str) -> nn.Module:
 
 def network(loss: str, name: str) -> nn.Module:
     """The network that a loss takes under this name."""
+    if loss == "SFTLoss":
+        return TensorDictModule(
+            TokenLogProb(), in_keys=[("tokens", "full")], out_keys=[("log_probs", "full")]
+        )
     if name == "actor_network":
         return policy(loss)
     if loss == "RNDLoss":
@@ -140,11 +180,18 @@ def made(cls: type[LossModule], seed: int = 0, **keywords: Any) -> Any:
 
 def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
     """Data that hold what the losses read."""
+    if loss in AGENTS:
+        data = batch("", *shape, 3, seed=seed)
+        data.batch_size = data["next"].batch_size = torch.Size(shape)
+        return data
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*sizes: int) -> Tensor:
         return torch.randn(*shape, *sizes, generator=generator)
 
+    if loss in OF_TOKENS:
+        data = tokens(*shape)
+        return data.set("masks", {"all_assistant_mask": data["answered"]}).exclude("answered")
     terminated = torch.rand(*shape, 1, generator=generator) < 0.4
     action = torch.tanh(normal(N_ACT))
     if loss in DISCRETE:

@@ -105,7 +105,10 @@ def test_bounds_of_one_number(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, r"BoundedLoss takes one of action_spec and bounds, got action_spec=None and bounds=None"),
+        (
+            {},
+            r"BoundedLoss takes one of action_spec and bounds, but not both or none, got action_spec=None and bounds=None",
+        ),
         ({"action_spec": SPEC, "bounds": (-1, 1)}, "BoundedLoss takes one of action_spec and bounds"),
         ({"action_spec": Unbounded((N_ACT,))}, "the spec of 'action' has no bounds"),
         ({"bounds": (1.0, -1.0)}, "a lower bound of 'action' is above its upper bound"),

@@ -198,6 +198,7 @@ def test_options_are_checked() -> None:
         ({"lmbda": 1.5}, ValueError, r"lmbda must be in \[0, 1\], got 1.5"),
         ({"gamma": "x"}, TypeError, "gamma must be a number or a tensor, got 'x'"),
         ({"shifted_budget": 0}, ValueError, "shifted_budget must be at least 1, got 0"),
+        ({"shifted": "yes"}, TypeError, "shifted must be True or False, got 'yes'"),
         ({"value_chunk_size": 0}, ValueError, "value_chunk_size must be at least 1"),
         ({"num_chunks": 1.5}, TypeError, "num_chunks must be an integer, got 1.5"),
         ({"num_chunks": 2, "num_chunk": 3}, ValueError, "two names of one number"),

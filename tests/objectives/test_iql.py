@@ -36,7 +36,7 @@ def pair(dtype: torch.dtype, **given: Any) -> tuple[IQLLoss, Any]:
 @pytest.mark.peers
 @pytest.mark.parametrize("loss_function", ["smooth_l1", "l2", "l1"])
 # the peer rounds expectiles to float32: these are exact there
-@pytest.mark.parametrize(("temperature", "expectile"), [(1.0, 0.5), (3.0, 0.75), (0.0, 0.125)])
+@pytest.mark.parametrize(("temperature", "expectile"), [(1.0, 0.5), (3.0, 0.75), (0.0, 0.125), (1.0, 1.0)])
 @pytest.mark.parametrize(("members", "shape"), list(itertools.product([2, 3], [(32,), (4, 3), (1,)])))
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_equals_torchrl(

@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     ValueEstimators,
     VTrace,
 )
+from specgen_std.losses import A2CLoss, ReinforceLoss
 from tensordict import TensorDict
 
 from tests.objectives.nets import critic, policy, steps
@@ -192,3 +193,18 @@ def test_estimators_find_the_network_of_a_renamed_value() -> None:
     loss.set_keys(value="worth")
     assert loss.value_estimator.value_network is not None
     assert "worth" in loss.value_estimator(steps(2, 5))
+
+
+@pytest.mark.parametrize("loss_class", [A2CLoss, ReinforceLoss])
+def test_v_trace_reads_the_log_probability_under_the_name_that_the_loss_has(loss_class: Any) -> None:
+    loss = loss_class(policy(), critic())
+    loss.set_keys(sample_log_prob="collected")
+    loss.make_value_estimator("VTrace", gamma=0.9)
+    data = steps(2, 6)
+    expected = loss(data.clone().rename_key_("action_log_prob", "collected"))
+    with pytest.raises(KeyError, match="collected"):
+        loss(data)
+    loss.set_keys(sample_log_prob=None)
+    got = loss(data)
+    term = next(iter(loss.out_keys))
+    torch.testing.assert_close(got[term], expected[term])

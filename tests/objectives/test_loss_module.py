@@ -12,11 +12,12 @@ from specgen_runtime.objectives import (
     TD0Estimator,
     ValueEstimators,
     add_random_module,
+    randomness,
 )
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModule, TensorDictModuleBase, TensorDictSequential
 from tensordict.nn.probabilistic import interaction_type
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.objectives.nets import ValueLoss, batch, critic
 
@@ -37,12 +38,19 @@ def test_set_keys_is_all_or_nothing() -> None:
     assert loss.tensor_keys.reward == "reward"
 
 
-@pytest.mark.parametrize("wrong", [3, "", (), ("a", 1), ["a"], 1.5])
+@pytest.mark.parametrize("wrong", [3, "", (), ("a", 1), ["a", "b"], [], [1], 1.5])
 def test_set_keys_refuses_what_is_no_key(wrong: object) -> None:
     loss = loss_of()
     with pytest.raises(ValueError, match=r"set_keys\(reward=\.\.\.\) must be a string or a tuple of strings"):
         loss.set_keys(reward=wrong)  # type: ignore[arg-type]
     assert loss.tensor_keys.reward == "reward"
+
+
+def test_a_list_of_one_key_is_that_key() -> None:
+    """TorchRL's policies and PPO give the log-probabilities of composites as lists of keys, of one part, too."""
+    loss = loss_of()
+    loss.set_keys(reward=[("agents", "reward")])  # type: ignore[arg-type]
+    assert loss.tensor_keys.reward == loss.value_estimator.tensor_keys.reward == ("agents", "reward")
 
 
 def test_set_keys_reaches_the_estimator_before_and_after_it_is_made() -> None:
@@ -281,6 +289,15 @@ def test_coefficients_are_buffers_assigned_in_place() -> None:
 def test_random_modules_are_classes() -> None:
     with pytest.raises(TypeError, match="add_random_module takes a class"):
         add_random_module("x")  # type: ignore[arg-type]
+
+
+def test_a_random_module_that_is_said_later_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(randomness, "_RANDOM_MODULES", list(randomness._RANDOM_MODULES))
+    loss, found = loss_of(), list[str]()
+    for wanted in ("error", "different"):
+        found.append(loss.vmap_randomness)
+        assert found[-1] == wanted
+        add_random_module(nn.Linear)
 
 
 class TwoTerms(ValueLoss):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 LOSSES = {loss.__name__: loss for loss in (A2CLoss, ReinforceLoss, PPOLoss, ClipPPOLoss)}
-PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-7)]
+PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-10)]
 
 
 def categorical(dtype: torch.dtype = torch.float32, seed: int = 0) -> ProbabilisticTensorDictSequential:
@@ -92,7 +92,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"entropy_bonus": bonus, "critic_coeff": critic, "clip_value": clip}
         for bonus, critic, clip in itertools.product((True, False), (None, 0.5), (None, 0.2))
     ]
-    + [{"entropy_coeff": 0.0}],
+    + [{"entropy_coeff": 0.0}, {"entropy_coeff": None}],
     "ReinforceLoss": [
         {"clip_value": clip, "delay_value": delay} for clip in (None, 0.2) for delay in (True, False)
     ],
@@ -104,6 +104,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ]
     + [
         {"log_explained_variance": False},
+        {"entropy_coeff": None, "critic_coeff": 0.0},
         {"delay_actor": True},
         {"delay_actor": True, "max_importance_ratio": 1.5},
     ],
@@ -113,7 +114,13 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
             (0.2, 0.05), (None, 1.2), (True, False), (None, 0.2)
         )
     ]
-    + [{"normalize_advantage": True, "entropy_coeff": 0.5}],
+    + [
+        {"normalize_advantage": True, "entropy_coeff": 0.5},
+        {"clip_epsilon": (0.05, 0.4)},
+        {"clip_epsilon": (0.05, 1.5), "clip_value": 0.1, "delay_actor": True},
+        {"clip_epsilon": 0.1, "clip_value": True},
+        {"clip_epsilon": 0.1, "clip_value": False},
+    ],
 }
 
 
@@ -122,7 +129,6 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize(("name", "given"), [(name, one) for name, all in OPTIONS.items() for one in all])
 def test_equals_torchrl(name: str, given: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
     mine, theirs = pair(name, dtype, **given)
-    # the peer keeps coefficients, and what it clips by, as float32
     compare(mine, theirs, lambda: steps(24, dtype=dtype), tolerance)
 
 
@@ -133,7 +139,7 @@ def test_equals_torchrl(name: str, given: dict[str, Any], dtype: torch.dtype, to
 def test_reductions_and_distances(name: str, loss_critic_type: str, reduction: str) -> None:
     mine, theirs = pair(name, torch.float64, loss_critic_type=loss_critic_type, reduction=reduction)
     but = ("explained_variance", "ESS")  # the peer's go over the first dimension only
-    compare(mine, theirs, lambda: steps(5, 4, dtype=torch.float64), 1e-7, but=but)
+    compare(mine, theirs, lambda: steps(5, 4, dtype=torch.float64), 1e-10, but=but)
 
 
 @pytest.mark.peers
@@ -146,7 +152,7 @@ def test_advantages_that_the_loss_estimates(name: str, estimator: str) -> None:
     mine.make_value_estimator(estimator, **numbers)
     theirs.make_value_estimator(getattr(objectives.ValueEstimators, estimator), **numbers)
     but = ("explained_variance", "ESS")
-    compare(mine, theirs, lambda: steps(5, 7, dtype=torch.float64, estimated=True), 1e-7, but=but)
+    compare(mine, theirs, lambda: steps(5, 7, dtype=torch.float64, estimated=True), 1e-10, but=but)
 
 
 @pytest.mark.peers
@@ -154,7 +160,7 @@ def test_advantages_that_the_loss_estimates(name: str, estimator: str) -> None:
 @pytest.mark.parametrize("samples", [1, 3])
 def test_an_entropy_without_a_closed_form(name: str, samples: int) -> None:
     mine, theirs = pair(name, torch.float64, discrete=False, samples_mc_entropy=samples, entropy_coeff=0.5)
-    compare(mine, theirs, lambda: steps(24, dtype=torch.float64, discrete=False), 1e-7)
+    compare(mine, theirs, lambda: steps(24, dtype=torch.float64, discrete=False), 1e-10)
 
 
 @pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
@@ -176,3 +182,77 @@ def test_statistics_of_every_sample() -> None:
     for key in ("ESS", "explained_variance"):
         assert outputs[key].shape == ()
         torch.testing.assert_close(outputs[key], flat[key])
+
+
+def test_what_it_clips_by_is_scheduled_in_place() -> None:
+    loss: Any = ClipPPOLoss(categorical(), state_value(), clip_epsilon=(0.1, 0.3))
+    assert {"clip_epsilon_low", "clip_epsilon_high"} <= loss.state_dict().keys()
+    data = steps(24, dtype=torch.float32)
+    loss.clip_epsilon_low = loss.clip_epsilon_high = 0.2
+    torch.testing.assert_close(
+        loss(data)["loss_objective"], ClipPPOLoss(categorical(), state_value())(data)["loss_objective"]
+    )
+    with pytest.raises(AttributeError, match="assign clip_epsilon_low or clip_epsilon_high"):
+        loss.clip_epsilon = 0.1
+    one: Any = ClipPPOLoss(categorical(), state_value(), clip_value=True)
+    assert one.clip_value == one.clip_epsilon
+    one.clip_epsilon = 0.1
+    assert one.clip_epsilon.item() == pytest.approx(0.1)
+    with pytest.raises(AttributeError, match=r"has no clip_epsilon_low: assign clip_epsilon$"):
+        one.clip_epsilon_low = 0.1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"clip_epsilon": (0.1, 0.2), "clip_value": True}, "clip_value=True stands for clip_epsilon"),
+        ({"clip_epsilon": (0.1, 0.2, 0.3)}, "clip_epsilon is a number or a pair of numbers, got 3"),
+        ({"clip_epsilon": -0.1}, "clip_epsilon must be >= 0, got -0.1"),
+        ({"clip_epsilon": (1.5, 0.1)}, r"clip_epsilon must be < 1, got \(1.5, 0.1\)"),
+        ({"critic_coeff": -1.0}, "critic_coeff must be >= 0"),
+    ],
+)
+def test_coefficients_that_are_none(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClipPPOLoss(categorical(), state_value(), **given)
+
+
+def test_what_none_stands_for() -> None:
+    with_critic: Any = PPOLoss(categorical(), state_value())
+    without = PPOLoss(categorical())
+    assert with_critic.critic_coeff.item() == 1.0
+    assert with_critic.entropy_coeff.item() == pytest.approx(0.01)
+    assert without.critic_coeff is None
+    assert "critic_coeff" not in without.state_dict()
+    # what there is was decided when the loss was made
+    with_critic.critic_coeff = 0.0
+    assert with_critic(steps(5, dtype=torch.float32))["loss_critic"] == 0
+    assert "loss_critic" in with_critic.out_keys
+
+
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss"])
+def test_log_probabilities_of_another_shape_are_refused(name: str) -> None:
+    """The peer pairs each sample with all others: its objective is another number."""
+    data = steps(6, dtype=torch.float32)
+    data["action_log_prob"] = data["action_log_prob"].unsqueeze(-1)
+    with pytest.raises(
+        RuntimeError, match=r"'action_log_prob', the sample_log_prob, .* of each sample, \[6\]; got \[6, 1\]"
+    ):
+        LOSSES[name](categorical(), state_value())(data)
+
+
+@pytest.mark.peers
+def test_torchrl_pairs_samples() -> None:
+    _, theirs = pair("PPOLoss", torch.float64)
+    data = steps(6, dtype=torch.float64)
+    right = theirs(data.clone())["loss_objective"]
+    data["action_log_prob"] = data["action_log_prob"].unsqueeze(-1)
+    wrong = theirs(data)["loss_objective"]
+    assert abs(wrong - right) > 0.01
+
+
+def test_coefficients_are_on_the_device_that_is_asked_for() -> None:
+    loss = ClipPPOLoss(policy(), state_value(), device="meta")
+    assert {loss.get_buffer(name).device.type for name in ("entropy_coeff", "clip_epsilon")} == {"meta"}
+    assert next(loss.parameters()).device.type == "cpu"
+    assert ClipPPOLoss(policy(), state_value(), device=None).entropy_coeff.device.type == "cpu"

@@ -37,16 +37,27 @@ def inputs(shape: tuple[int, ...], dim: int, dtype: torch.dtype = torch.float64)
     return terms.to(dtype), decay.to(dtype)
 
 
-@pytest.mark.parametrize("halved_above", [0, 10, recurrence._PAIRED_ABOVE])
+@pytest.mark.parametrize("halved_above", [0, 10, recurrence._MOST_DOUBLED])
 @pytest.mark.parametrize(("shape", "dim"), SHAPES)
 def test_equals_a_loop(
     shape: tuple[int, ...], dim: int, halved_above: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recurrence, "_PAIRED_ABOVE", halved_above)
+    monkeypatch.setattr(recurrence, "_MOST_DOUBLED", halved_above)
     terms, decay = inputs(shape, dim)
     torch.testing.assert_close(
         discounted_sums(terms, decay, dim), loop(terms, decay, dim), rtol=0, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("length", [recurrence._LONG, recurrence._LONG + 1])
+def test_as_many_entries_as_are_halved_equal_a_loop(length: int) -> None:
+    """On both sides of what decides it, and a power of two more."""
+    rows = recurrence._MOST_DOUBLED // length
+    for shape in ((rows // 2, length), (rows * 2 + 1, length)):
+        terms, decay = inputs(shape, 1)
+        torch.testing.assert_close(
+            discounted_sums(terms, decay, 1), loop(terms, decay, 1), rtol=0, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -69,7 +80,7 @@ def test_without_decay_long_sums_are_as_exact_as_a_loop() -> None:
 
 @pytest.mark.parametrize("halved_above", [0, 2**16])
 def test_gradients(halved_above: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recurrence, "_PAIRED_ABOVE", halved_above)
+    monkeypatch.setattr(recurrence, "_MOST_DOUBLED", halved_above)
     terms, decay = (tensor.requires_grad_() for tensor in inputs((2, 11, 2), 1))
 
     def sums(terms: Tensor, decay: Tensor) -> Tensor:

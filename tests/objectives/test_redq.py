@@ -160,8 +160,9 @@ def test_fewer_members_are_drawn_than_there_are(given: dict[str, Any]) -> None:
         loss_of(**given)
 
 
-def test_it_is_a_sac_without_a_target_of_the_policy() -> None:
+def test_it_is_a_sac_without_a_target_of_the_policy_and_without_a_value_network() -> None:
     loss = loss_of()
-    assert isinstance(loss, SACLoss)
+    assert set(SACLoss.out_keys) - {"loss_value"} <= set(loss.out_keys)
+    assert not hasattr(loss, "value_network")
     assert set(loss.target_networks()) == {"qvalue_network"}
     assert loss.state_dict()["target_entropy_buffer"].item() == -1.5

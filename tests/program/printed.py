@@ -17,8 +17,9 @@ from torch import Tensor
 
 from specgen.code import Code
 from specgen.emit.format import format_python
+from specgen.program.printed import PrintedFunction
 from specgen.program.program import Call, Program, Region
-from specgen.program.torch_text import PrintedFunction, print_function
+from specgen.program.torch_text import print_function
 from specgen.program.verify import verify
 
 

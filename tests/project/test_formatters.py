@@ -125,13 +125,11 @@ def test_sums_of_many_terms_are_read_too() -> None:
     assert is_edited(sealed.replace(" + 899", " + 900"))
 
 
-def test_of_very_large_files_every_character_counts() -> None:
-    small, large = (seal("# Generated\n" + "x = 1\n" * count) for count in (1_000, 200_000))
-    assert not is_edited(small)
+def test_very_large_files_are_read_too() -> None:
+    large = seal("# Generated\n" + "x = 1\n" * 200_000)
     assert not is_edited(large)
-    assert not is_edited(small.replace("x = 1", "x  =  1"))
-    assert is_edited(large.replace("x = 1", "x  =  1"))
-    assert not is_edited(large.replace("\n", "\r\n"))
+    assert not is_edited(large.replace("x = 1", "x  =  1"))
+    assert is_edited(large[:-2] + "2\n")
 
 
 def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,5 +154,5 @@ def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_every_python_computes_the_same_digest() -> None:
     """What one contributor builds, another's Python has to find unedited: a change of the digest edits all files."""
-    known = "d561c11b83a1e6a75b388c122d92670e0a15d01708151a5019c27a27272f9b59"
+    known = "ff9ab10dbced48b43f4d239bc669e6ddab684d5eeb4c4f4832b28964958855f5"
     assert digest_line(seal(CODE)) == known

@@ -48,6 +48,29 @@ def test_a_chain_gives_what_the_classes_give(generated: ModuleType, batch: tuple
     assert found[0]["next", "weighed_reward"].abs().max() > 0
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3), None])
+def test_inverses_and_flags_in_a_chain(generated: ModuleType, batch: tuple[int, ...] | None) -> None:
+    base = PendulumGym() if batch is None else Pendulum(batch_size=batch)
+    choices, limit = (5, None) if batch is None else (3, 20)
+    chain = Compose(
+        generated.Brake(), generated.Primitive(count=choices), generated.Smooth(), StepCounter(limit)
+    )
+    fused = generated.ChosenGym() if batch is None else generated.Chosen(batch_size=batch)
+    assert {*fused.action_keys} == {"choice", "force"}
+    found = rollouts_alike((TransformedEnv(base, chain), fused), 50)
+    assert found[0]["next", "truncated"].any()
+    assert not found[0]["next", "truncated"].all()
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_flags_of_a_class_behind_other_flags(generated: ModuleType, batch: tuple[int, ...]) -> None:
+    fused, chain = generated.Braked(batch_size=batch), Compose(StepCounter(30), generated.Brake())
+    assert fused.action_spec == Unbounded((*batch, 1))
+    found = rollouts_alike((TransformedEnv(Pendulum(batch_size=batch), chain), fused), 50)
+    assert found[0]["next", "truncated"].any()
+    assert torch.equal(found[0]["next", "truncated"], found[0]["next", "done"])
+
+
 def test_the_values_are_those_of_the_class(generated: ModuleType) -> None:
     env, fused = pair(generated, (3,))
     for each in (env, fused):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=81a54c8e751738f187f0d2f560a01048890906d42926f686b5821e2113cbee67
+# specgen: sha256=d2ebd644a48c11130cede0be457c59d517f9248e96214dd69d55532e54f97776
 """Robots in a warehouse. What is in the data is declared here, what happens to it is written in Python."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3436baac47d06830e243a312b72ceb943384ad638be35336f0406ae9ca402eb4
+# specgen: sha256=f33ae876aee93e0481e19ee23564a4ed6ab7095a45516db78e012bdca0d2f0b5
 """The generated chains."""
 
 from .acrobot import AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainRoot

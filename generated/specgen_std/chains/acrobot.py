@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c419a897f697ec17eda69ace63504bed19db92f613382f10eb52fc0be1f93fb3
+# specgen: sha256=a060dbbe29f2addf305e91b95b7323d221ba51aea15092482f0f7869a4f3cbd4
 """Acrobot ready for training."""
 
 from __future__ import annotations

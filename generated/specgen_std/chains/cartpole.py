@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e260628dc613003e28f19cd3f47dce61c212e4e27443019f28ae620eb9cbf5c6
+# specgen: sha256=71b019924b02809e49f273d26420399d1675b616f786f8dfa23bb34a23ebb03d
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations

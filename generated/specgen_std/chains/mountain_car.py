@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9cd1512bb6eb3e4050ede3a986df0afbacba96771c2714fe42869d6676cfb0ca
+# specgen: sha256=5ae48d3ab73956ecd0808fd4872e6b97b0ff3cb8edd7bac94cd23415d7809aad
 """The mountain cars ready for training."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8de45c2904f24ff713096d36a2fdeeb5c40eedee5a9b95257d3281be3d24fa6e
+# specgen: sha256=7461a2606bec7b240154774f27b2affbbe02086d66f5ade674447e40ae7edfaf
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations

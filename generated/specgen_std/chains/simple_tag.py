@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52dd6972009768f09c43f8a69899c3d54b33a0b272c60c14f1d0d29d8e1635dd
+# specgen: sha256=80ad95d35fe2104b0bdcf19e55a9a793705c28255e80719f1c225cf58951654b
 """Simple Tag ready for training."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4330e763415d19776ff264ba75fb0bb21dd1f25c8445a97aad8484ea87fc256
+# specgen: sha256=0e97acd4c18a24d62e022f2a049345712f37342e82b25239c2294ecb460d4b1f
 """The generated envs."""
 
 from .acrobot import (

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d9d1f4cd1c5d5d12b6fe9c7118d98fc3600bd2a0de70c75f96f9cf03930b1dc1
+# specgen: sha256=854e8c987a862ab81e6a471e0abcc6fb8cd1a6ef3c7390a49577aa328bf3af89
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations

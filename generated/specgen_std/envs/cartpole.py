@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=67b35c9b9739b384820ef04a31c8bc13119f310c61f22df69f108ded85cd4319
+# specgen: sha256=168ee7c5c9a7b75bac9f3c49a9a66460a392dbe852ab63c5590363ec7c2eaddd
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f3ab4f65a262362ea395992bf30623535c5d18e86b262fdd6442eb2ede67212e
+# specgen: sha256=bdd17926ab227161217c1b27aff548ee381ba2520837a05b613e483c9a60df5a
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations

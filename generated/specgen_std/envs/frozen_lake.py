@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=869dd1dd68c689cd7ae70d94dce4a80b92895c49f40db3b52f2b8f9d57601744
+# specgen: sha256=f15bbd141d6621da5effae9976212f02b29d0f42c6c24a804799316720dcc2ab
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d38eed8ce7fb150c97d99a744fa4895866b46a8e6abb9707f84e2498caf47f72
+# specgen: sha256=7e16ce3f5b4ce2f906c36e65f5428ac5c4df7f6764663b6dd15f3661d7fe33ef
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations

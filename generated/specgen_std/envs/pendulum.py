@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=57638b4a82688456eda7f992495a9e973a4c857665b0b19c7fa045b54d79cc3e
+# specgen: sha256=af56ea76ec1effe062891749328bd7ea1c6b93a417228176de407db18e386146
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=afb7d71deaf16f822d917a63436b182335c89ee06928c894a67b0a667f887b9a
+# specgen: sha256=8bb21e499f34909c08e9dbbb5514a67d445ba67e3ae911041f66beaee0824921
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive

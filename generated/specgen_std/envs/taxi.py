@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ef757617cb3059324e6bc585eaa380a2b9f445a910c80ea58f447a72f103bab
+# specgen: sha256=a60bd4374b78de5eedca65b33fc4b5a86f0d5a0d41e9075db5dedd4a05f0d06b
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations

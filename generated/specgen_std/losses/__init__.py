@@ -2,39 +2,69 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bc3b51b5c91992fe9196cfcc6ca34254ba8f2f8048ea3bc8056692b3e003138d
+# specgen: sha256=917cb84ae9e8da6a01b50ffdafc47acf8b6295bddbc7c0fa40c7a2c5b08a9b68
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
-from .cql import DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms
-from .ddpg import DDPGLoss, DDPGLossOutput, DDPGLossTerms
+from .cql import (
+    CQLLoss, CQLLossOutput, CQLLossTerms, DiscreteCQLLoss, DiscreteCQLLossOutput, DiscreteCQLLossTerms,
+)
+from .crossq import CrossQActorTerms, CrossQLoss, CrossQLossOutput, CrossQQvalueTerms
+from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
 from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .grpo import (
+    CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
+    GRPOLossTerms,
+)
 from .iql import (
-    DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLLossTerms, IQLLoss, IQLLossOutput, IQLLossTerms,
+    DiscreteIQLActorTerms, DiscreteIQLLoss, DiscreteIQLLossOutput, DiscreteIQLQvalueTerms, IQLActorTerms,
+    IQLLoss, IQLLossOutput, IQLQvalueTerms,
+)
+from .mappo import (
+    IPPOCriticTerms, IPPOLoss, IPPOLossOutput, IPPOObjectiveTerms, MAPPOCriticTerms, MAPPOLoss,
+    MAPPOLossOutput, MAPPOObjectiveTerms,
 )
 from .policy_gradient import (
-    A2CLoss, A2CLossOutput, A2CLossTerms, ReinforceLoss, ReinforceLossOutput, ReinforceLossTerms,
+    A2CCriticTerms, A2CLoss, A2CLossOutput, A2CObjectiveTerms, ReinforceActorTerms, ReinforceLoss,
+    ReinforceLossOutput, ReinforceValueTerms,
 )
-from .ppo import ClipPPOLoss, ClipPPOLossOutput, ClipPPOLossTerms, PPOLoss, PPOLossOutput, PPOLossTerms
+from .ppo import (
+    ClipPPOCriticTerms, ClipPPOLoss, ClipPPOLossOutput, ClipPPOObjectiveTerms, KLPENPPOCriticTerms,
+    KLPENPPOLoss, KLPENPPOLossOutput, KLPENPPOObjectiveTerms, PPOCriticTerms, PPOLoss, PPOLossOutput,
+    PPOObjectiveTerms,
+)
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
 from .rnd import RNDLoss, RNDLossOutput, RNDLossTerms
 from .sac import (
-    DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACLossTerms, SACLoss, SACLossOutput, SACLossTerms,
+    DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
+    SACLoss, SACLossOutput, SACQvalueTerms, SACValueTerms,
 )
-from .td3 import TD3BCLoss, TD3BCLossOutput, TD3BCLossTerms, TD3Loss, TD3LossOutput, TD3LossTerms
+from .sft import SFTLoss, SFTLossOutput, SFTLossTerms
+from .td3 import (
+    TD3ActorTerms, TD3BCActorTerms, TD3BCLoss, TD3BCLossOutput, TD3BCQvalueTerms, TD3Loss, TD3LossOutput,
+    TD3QvalueTerms,
+)
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "BCLoss", "BCLossOutput", "BCLossTerms", "ClipPPOLoss",
-    "ClipPPOLossOutput", "ClipPPOLossTerms", "DDPGLoss", "DDPGLossOutput", "DDPGLossTerms", "DQNLoss",
-    "DQNLossOutput", "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss",
-    "DiscreteCQLLossOutput", "DiscreteCQLLossTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
-    "DiscreteIQLLossTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACLossTerms", "IQLLoss",
-    "IQLLossOutput", "IQLLossTerms", "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOLoss",
-    "PPOLossOutput", "PPOLossTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss",
-    "RNDLossOutput", "RNDLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms", "SACLoss",
-    "SACLossOutput", "SACLossTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss",
-    "TD3LossOutput", "TD3LossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
+    "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
+    "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms",
+    "CrossQActorTerms", "CrossQLoss", "CrossQLossOutput", "CrossQQvalueTerms", "DAPO", "DAPOOutput",
+    "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
+    "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
+    "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
+    "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
+    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
+    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
+    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
+    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
+    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
+    "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput", "RNDLossTerms", "ReinforceActorTerms",
+    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
+    "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
+    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
+    "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=50e4066215eb53a7144727a6c7851da2e26220f59b9acb1d90ac212c6cec748e
+# specgen: sha256=c612118650cc17a17e857b4fdde6062452dcc12af740a10ff3dcecce04934824
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -63,34 +63,31 @@ def bc_loss(
         and not random_actor_network
         else None
     )
-    unless_l1 = (
-        (
-            distance_loss(not_none(predicted), not_none(action), "smooth_l1")
-            if loss_function == "smooth_l1"
-            else not_none(l2_distance)
-        )
-        if loss_function is not None and not loss_function == "cross_entropy" and not loss_function == "l1"
-        else None
-    )
-    asked_for = (
-        (
-            distance_loss(not_none(predicted), not_none(action), "l1")
-            if loss_function == "l1"
-            else not_none(unless_l1)
-        )
-        if loss_function is not None and not loss_function == "cross_entropy"
-        else None
-    )
-    distant = (
-        (not_none(asked_for) if loss_function is not None else not_none(l2_distance))
-        if loss_function is not None
+    distant: Tensor | None = None
+    if (
+        loss_function is not None
         and not loss_function == "cross_entropy"
         or not loss_function == "cross_entropy"
         and not random_actor_network
         or loss_function is None
         and not random_actor_network
-        else None
-    )
+    ):
+        predicted = not_none(predicted)
+        action = not_none(action)
+        l2_distance = not_none(l2_distance)
+        if loss_function is not None:
+            if not loss_function == "l1":
+                unless_l1 = (
+                    distance_loss(predicted, action, "smooth_l1")
+                    if loss_function == "smooth_l1"
+                    else l2_distance
+                )
+                asked_for = unless_l1
+            else:
+                asked_for = distance_loss(predicted, action, "l1")
+            distant = asked_for
+        else:
+            distant = l2_distance
     # losses.BCLoss.terms
     loss_bc = -not_none(dist_log_prob) if by_likelihood else not_none(distant)
     return BCLossTerms(loss_bc=loss_bc)

@@ -2,11 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a494eb9d5ffd7f1e8ea9d03520d33790273e5d51857669fa9cb8d079617179de
+# specgen: sha256=653b78e5a8624b141bafc28b7df8f33afc8e372e23dd1ceb7ad82634944be46f
 """Conservative Q-learning."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, distance_loss, next_key,
+    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
+    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone, uniform_like,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["DiscreteCQLLoss", "DiscreteCQLLossOutput", "DiscreteCQLLossTerms"]
+__all__ = [
+    "CQLLoss", "CQLLossOutput", "CQLLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
+    "DiscreteCQLLossTerms",
+]
 
 
 class DiscreteCQLLossTerms(NamedTuple):
@@ -62,8 +67,9 @@ def discrete_cql_loss(
     """
     # losses.DiscreteCQLLoss.let
     q = torch.gather(values, -1, action.unsqueeze(-1)).squeeze(-1)
-    next_value = value_network_target_next.amax(dim=-1)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = value_network_target_next.amax(dim=-1)
+        goal = value_estimate(next_value).detach()
     # losses.DiscreteCQLLoss.terms
     loss_qvalue = 0.5 * distance_loss(q, goal, loss_function)
     loss_cql = values.logsumexp(dim=-1) - q
@@ -196,7 +202,8 @@ class DiscreteCQLLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.DiscreteCQLLoss.let
         values = value_network.live(tensordict, keys.action_value)
-        value_network_target_next = value_network.target(next_tensordict, keys.action_value)
+        with torch.no_grad():
+            value_network_target_next = value_network.target(next_tensordict, keys.action_value)
         terms = discrete_cql_loss(
             values, value_network_target_next,
             action_index(self._read(tensordict, keys.action, "action"), values, self.action_space),
@@ -238,6 +245,495 @@ class DiscreteCQLLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class CQLLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha: Tensor
+    """[*batch], before the reduction"""
+    loss_actor_bc: Tensor
+    """[*batch], before the reduction"""
+    loss_cql: Tensor
+    """[*batch], before the reduction"""
+    loss_alpha_prime: Tensor | None
+    """[*batch], before the reduction; None unless with_lagrange"""
+    alpha: Tensor
+    """to be logged"""
+    entropy: Tensor
+    """to be logged"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def cql_loss(
+    next_q: Tensor | None, qvalue_network_target_next_of_action: Tensor | None,
+    next_action_log_prob: Tensor | None, q: Tensor, log_p: Tensor, q_new: Tensor, random_q: Tensor,
+    next_actions_q: Tensor, now_actions_q: Tensor, next_actions_log_prob: Tensor,
+    now_actions_log_prob: Tensor, imitation_action_log_prob: Tensor, dist_log_prob: Tensor, action: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    target_entropy: Tensor, temperature: float, min_q_weight: float, max_q_backup: bool,
+    deterministic_backup: bool, with_lagrange: bool, lagrange_thresh: float, joint_logsumexp: bool,
+    log_alpha: Tensor, log_alpha_prime: Tensor | None,
+) -> CQLLossTerms:
+    """The terms of `CQLLoss`, one value per sample.
+
+    Args:
+        next_q: float32 [ensemble, *batch], from `qvalue_network`; needed where not max_q_backup.
+        qvalue_network_target_next_of_action: float32 [ensemble, draw, *batch], from `qvalue_network`;
+            needed where max_q_backup.
+        next_action_log_prob: float32 [*batch], from `actor_network`; needed where not
+            deterministic_backup and not max_q_backup.
+        q: float32 [ensemble, *batch], from `qvalue_network`.
+        log_p: float32 [*batch], from `actor_network`.
+        q_new: float32 [ensemble, *batch], from `qvalue_network`.
+        random_q: float32 [ensemble, draw, *batch], from `qvalue_network`.
+        next_actions_q: float32 [ensemble, draw, *batch], from `qvalue_network`.
+        now_actions_q: float32 [ensemble, draw, *batch], from `qvalue_network`.
+        next_actions_log_prob: float32 [draw, *batch], from `actor_network`.
+        now_actions_log_prob: float32 [draw, *batch], from `actor_network`.
+        imitation_action_log_prob: float32 [*batch], from `actor_network`.
+        dist_log_prob: float32 [*batch], from `actor_network`.
+        action: float32 [*batch, a]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+        target_entropy: the entropy that is wanted.
+        temperature: how far from the largest value the others count; the larger the more.
+        min_q_weight: how much the gap to the values of the data counts.
+        max_q_backup: let the best of several next actions give the target.
+        deterministic_backup: leave the entropy of the next action out of the target.
+        with_lagrange: learn how much the gap counts.
+        lagrange_thresh: the gap that is wanted then.
+        joint_logsumexp: one soft maximum over all drawn actions, as in the paper; otherwise one for
+            each draw, whose mean counts.
+        log_alpha: float32 []; logarithm of the temperature.
+        log_alpha_prime: float32 []; logarithm of how much the gap counts; needed where with_lagrange.
+    """
+    # losses.CQLLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    with torch.no_grad():
+        backup_q: Tensor | None = None
+        if max_q_backup:
+            backup_q = not_none(qvalue_network_target_next_of_action).amax(dim=1)
+        else:
+            next_q = not_none(next_q)
+            soft = next_q if deterministic_backup else next_q - alpha * not_none(next_action_log_prob)
+        next_value = (not_none(backup_q) if max_q_backup else not_none(soft)).amin(dim=0)
+        goal = value_estimate(next_value).detach()
+    random_candidate = random_q - action.shape[-1] * math.log(0.5)
+    next_candidate = next_actions_q - next_actions_log_prob.detach()
+    now_candidate = now_actions_q - now_actions_log_prob.detach()
+    candidates = torch.stack((random_candidate, next_candidate, now_candidate), dim=-1) / temperature
+    if not joint_logsumexp:
+        each_draw = candidates.logsumexp(dim=-1).mean(dim=1)
+        soft_maximum = each_draw
+    else:
+        soft_maximum = candidates.logsumexp(dim=(1, -1))
+    gap = min_q_weight * (temperature * soft_maximum - q)
+    # losses.CQLLoss.terms
+    loss_actor = alpha * log_p - q_new.amin(dim=0)
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_actor_bc = alpha * imitation_action_log_prob - dist_log_prob
+    loss_cql = gap.sum(dim=0)
+    # losses.CQLLoss.let
+    loss_alpha_prime: Tensor | None = None
+    if with_lagrange:
+        alpha_prime = torch.clamp(torch.exp(not_none(log_alpha_prime)), max=1.0e6)
+        loss_alpha_prime = -0.5 * (alpha_prime * (gap - lagrange_thresh)).sum(dim=0)
+    # losses.CQLLoss.metrics
+    with torch.no_grad():
+        alpha_2 = alpha.detach()
+        entropy = -log_p
+    # losses.CQLLoss.writes
+    with torch.no_grad():
+        priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
+    return CQLLossTerms(
+        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, loss_actor_bc=loss_actor_bc,
+        loss_cql=loss_cql, loss_alpha_prime=loss_alpha_prime, alpha=alpha_2, entropy=entropy,
+        priority=priority,
+    )
+
+
+class CQLLoss(LossModule):
+    """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
+    importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
+    not in the data are kept below those that are. `loss_actor_bc` is the policy's loss for warming up,
+    in which the actions of the data stand for the values.
+
+        `loss_actor` trains `actor_network`.
+        `loss_qvalue` trains `qvalue_network`.
+        `loss_alpha` trains `log_alpha`.
+        `loss_actor_bc` trains `actor_network`.
+        `loss_cql` trains `qvalue_network`.
+        `loss_alpha_prime` trains `qvalue_network`, `log_alpha_prime`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the squared temporal-difference error
+        priority_weight: priority_weight; importance weights of the samples
+        value: state_value; for the value estimator
+        advantage: advantage; for the value estimator
+        value_target: value_target; for the value estimator
+        state_action_value: state_action_value; written by qvalue_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        value: NestedKey = "state_value"
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        state_action_value: NestedKey = "state_action_value"
+
+    default_value_estimator = ValueEstimators.TD0
+    supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "action": 1,
+        "state_action_value": 1,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_actor": ("actor_network",),
+        "loss_qvalue": ("qvalue_network",),
+        "loss_alpha": ("log_alpha",),
+        "loss_actor_bc": ("actor_network",),
+        "loss_cql": ("qvalue_network",),
+        "loss_alpha_prime": ("qvalue_network", "log_alpha_prime"),
+    }
+    out_keys: ClassVar[list[str]] = [
+        "loss_actor",
+        "loss_qvalue",
+        "loss_alpha",
+        "loss_actor_bc",
+        "loss_cql",
+        "loss_alpha_prime",
+        "alpha",
+        "entropy",
+    ]
+
+    actor_network: TensorDictModuleBase
+    actor_network_params: TensorDictParams
+    target_actor_network_params: TensorDictParams
+    qvalue_network: TensorDictModuleBase
+    qvalue_network_params: TensorDictParams
+    target_qvalue_network_params: TensorDictParams
+    loss_function: Literal["l2", "l1", "smooth_l1"]
+    num_qvalue_nets: int
+    delay_actor: bool
+    delay_qvalue: bool
+    alpha_init: Tensor
+    min_alpha: float | None
+    max_alpha: float | None
+    fixed_alpha: bool
+    temperature: float
+    min_q_weight: float
+    max_q_backup: bool
+    deterministic_backup: bool
+    num_random: int
+    with_lagrange: bool
+    lagrange_thresh: float
+    joint_logsumexp: bool
+    log_alpha: Tensor
+    min_log_alpha: Tensor | None
+    max_log_alpha: Tensor | None
+    log_alpha_prime: Tensor
+
+    def __init__(
+        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module], *,
+        action_spec: TensorSpec | None = None, loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1",
+        delay_actor: bool = False, delay_qvalue: bool = True, alpha_init: float = 1.0,
+        min_alpha: float | None = None, max_alpha: float | None = None, fixed_alpha: bool = False,
+        target_entropy: float | Literal["auto"] = "auto", temperature: float = 1.0, min_q_weight: float = 1.0,
+        max_q_backup: bool = False, deterministic_backup: bool = True, num_random: int = 10,
+        with_lagrange: bool = False, lagrange_thresh: float = 0.0, joint_logsumexp: bool = False,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+    ) -> None:
+        """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
+        importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
+        not in the data are kept below those that are.
+
+        Args:
+            actor_network: the policy, which gives a distribution over `action`.
+            qvalue_network: the value of an action, `state_action_value`; one module, or one for each
+                member.
+            action_spec: the spec of `action`, or a composite that holds it.
+            loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
+            delay_actor: give the policy target parameters. Defaults to False.
+            delay_qvalue: give the action values target parameters, which a `SoftUpdate` or `HardUpdate`
+                moves. Defaults to True.
+            alpha_init: the first temperature. Defaults to 1.0, > 0.
+            min_alpha: the lowest temperature. Defaults to None, > 0.
+            max_alpha: the highest temperature. Defaults to None, > 0.
+            fixed_alpha: keep the temperature as it is. Defaults to False.
+            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            temperature: how far from the largest value the others count; the larger the more. Defaults to
+                1.0, > 0.
+            min_q_weight: how much the gap to the values of the data counts. Defaults to 1.0.
+            max_q_backup: let the best of several next actions give the target. Defaults to False.
+            deterministic_backup: leave the entropy of the next action out of the target. Defaults to True.
+            num_random: how many actions of each kind stand for all actions. Defaults to 10, >= 1.
+            with_lagrange: learn how much the gap counts. Defaults to False.
+            lagrange_thresh: the gap that is wanted then. Defaults to 0.0.
+            joint_logsumexp: one soft maximum over all drawn actions, as in the paper; otherwise one for
+                each draw, whose mean counts. Defaults to False.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
+
+        Raises:
+            TypeError: if a network is not a module, or a policy gives no distribution.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__()
+        num_qvalue_nets = 2
+        if loss_function not in ("l2", "l1", "smooth_l1"):
+            raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
+        if not alpha_init > 0:
+            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
+        if min_alpha is not None and not min_alpha > 0:
+            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
+        if max_alpha is not None and not max_alpha > 0:
+            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
+        if not temperature > 0:
+            raise ValueError(f"temperature must be > 0, got {temperature}")
+        if not num_random >= 1:
+            raise ValueError(f"num_random must be >= 1, got {num_random}")
+        self.loss_function = loss_function
+        self.num_qvalue_nets = num_qvalue_nets
+        self.delay_actor = delay_actor
+        self.delay_qvalue = delay_qvalue
+        self.min_alpha = min_alpha
+        self.max_alpha = max_alpha
+        self.fixed_alpha = fixed_alpha
+        self.temperature = temperature
+        self.min_q_weight = min_q_weight
+        self.max_q_backup = max_q_backup
+        self.deterministic_backup = deterministic_backup
+        self.num_random = num_random
+        self.with_lagrange = with_lagrange
+        self.lagrange_thresh = lagrange_thresh
+        self.joint_logsumexp = joint_logsumexp
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
+        self.convert_to_functional(
+            as_policy(actor_network, "actor_network", type(self).__name__, reparameterized=True),
+            "actor_network",
+            create_target_params=delay_actor,
+        )
+        self.convert_to_functional(
+            qvalue_network,
+            "qvalue_network",
+            expand_dim=num_qvalue_nets,
+            create_target_params=delay_qvalue,
+            compare_against=actor_network.parameters(),
+        )
+        self._action_spec = action_spec
+        add_coefficient(self, "alpha_init", alpha_init)
+        settle(self, "target_entropy_buffer", target_entropy, self._auto_target_entropy)
+        add_learnable(
+            self,
+            "log_alpha",
+            math.log(alpha_init),
+            low=math.log(min_alpha) if min_alpha is not None else None,
+            high=math.log(max_alpha) if max_alpha is not None else None,
+            fixed=fixed_alpha,
+        )
+        add_learnable(self, "log_alpha_prime", 0.0 if with_lagrange else None)
+        self._place_buffers(device)
+        self.make_value_estimator()
+        self.reset_out_keys()
+
+    def _auto_target_entropy(self) -> float:
+        return -action_size(self, "action", self.tensor_keys.action, self._action_spec, self.actor_network)
+
+    @property
+    def target_entropy(self) -> Tensor:
+        """The buffer `target_entropy_buffer`; "auto" stands for -dim(action).
+
+        Raises:
+            RuntimeError: if that is wanted, and nobody says what is needed of the spec.
+        """
+        return settled(self, "target_entropy_buffer", self._auto_target_entropy)
+
+    def _is_returned(self, name: str) -> bool:
+        match name:
+            case "loss_alpha_prime":
+                return bool(self.with_lagrange)
+            case _:
+                return True
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            keys.action,
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.CQLLoss.let
+        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+        with torch.no_grad():
+            next_action, next_action_log_prob = (
+                next_dist.rsample_and_log_prob() if not self.max_q_backup else (None, None)
+            )
+            next_q = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(next_action)},
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if not self.max_q_backup
+                else None
+            )
+            backup_actions = next_dist.sample(self.num_random) if self.max_q_backup else None
+            qvalue_network_target_next_of_action = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(backup_actions)},
+                    draws=True,
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if self.max_q_backup
+                else None
+            )
+        q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
+            -1
+        )
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        new_action, log_p = dist.rsample_and_log_prob()
+        q_new = qvalue_network.frozen(
+            tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
+        ).squeeze(-1)
+        random_actions = uniform_like(
+            self._read(tensordict, keys.action, "action"), -1.0, 1.0, self.generator, n=self.num_random
+        )
+        now_actions, now_actions_log_prob = dist.sample_and_log_prob(self.num_random)
+        next_actions, next_actions_log_prob = next_dist.sample_and_log_prob(self.num_random)
+        random_q = qvalue_network.live(
+            tensordict,
+            keys.state_action_value,
+            {keys.action: random_actions},
+            draws=True,
+            randomness=self.vmap_randomness,
+        ).squeeze(-1)
+        next_actions_q = qvalue_network.live(
+            next_tensordict,
+            keys.state_action_value,
+            {keys.action: next_actions},
+            draws=True,
+            randomness=self.vmap_randomness,
+        ).squeeze(-1)
+        now_actions_q = qvalue_network.live(
+            tensordict,
+            keys.state_action_value,
+            {keys.action: now_actions},
+            draws=True,
+            randomness=self.vmap_randomness,
+        ).squeeze(-1)
+        imitation_action, imitation_action_log_prob = dist.rsample_and_log_prob()
+        # losses.CQLLoss.terms
+        dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        terms = cql_loss(
+            next_q, qvalue_network_target_next_of_action, next_action_log_prob, q, log_p, q_new, random_q,
+            next_actions_q, now_actions_q, next_actions_log_prob, now_actions_log_prob,
+            imitation_action_log_prob, dist_log_prob, self._read(tensordict, keys.action, "action"),
+            self._value_estimate(tensordict), loss_function=self.loss_function,
+            target_entropy=self.target_entropy, temperature=self.temperature, min_q_weight=self.min_q_weight,
+            max_q_backup=self.max_q_backup, deterministic_backup=self.deterministic_backup,
+            with_lagrange=self.with_lagrange, lagrange_thresh=self.lagrange_thresh,
+            joint_logsumexp=self.joint_logsumexp,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+            log_alpha_prime=self.log_alpha_prime if self.with_lagrange else None,
+        )
+        self._write(tensordict, keys.priority, terms.priority)
+        outputs = {
+            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
+            "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
+            "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+            "loss_actor_bc": self._reduce_loss(terms.loss_actor_bc, tensordict),
+            "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
+            "alpha": torch.as_tensor(terms.alpha),
+            "entropy": self._mean(terms.entropy, tensordict),
+        }
+        if terms.loss_alpha_prime is not None:
+            outputs["loss_alpha_prime"] = self._reduce_loss(terms.loss_alpha_prime, tensordict)
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> CQLLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            value: NestedKey | None = ...,
+            advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ...,
+            state_action_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> CQLLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
 if TYPE_CHECKING:
 
     class DiscreteCQLLossOutput(TypedTensorDict[
@@ -246,5 +742,12 @@ if TYPE_CHECKING:
     ]):
         """What `DiscreteCQLLoss` returns."""
 
+    class CQLLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss_actor", "loss_qvalue", "loss_alpha", "loss_actor_bc", "loss_cql", "loss_alpha_prime", "alpha", "entropy"],
+        Float[Tensor, "*batch"],
+    ]):
+        """What `CQLLoss` returns."""
+
 else:
-    DiscreteCQLLossOutput = TensorDict
+    DiscreteCQLLossOutput = CQLLossOutput = TensorDict

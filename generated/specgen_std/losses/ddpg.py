@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0d21318e35b19011c72210d285630048ad9c674c5b8a6db70710d21b3f681d69
+# specgen: sha256=52482b1dd72a1fdce884edba0883d2eefd5d0ee9316c76da3f3e0463268dcb34
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from specgen_runtime.objectives import LossModule, Reduction, ValueEstimators, distance_loss, next_key
+from specgen_runtime.objectives import (
+    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key, term_alone,
+)
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["DDPGLoss", "DDPGLossOutput", "DDPGLossTerms"]
+__all__ = ["DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms"]
 
 
-class DDPGLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class DDPGValueTerms(NamedTuple):
+    """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
+    sample.
+    """
 
-    loss_actor: Tensor
-    """[*batch], before the reduction"""
     loss_value: Tensor
     """[*batch], before the reduction"""
     td_error: Tensor
@@ -43,23 +45,23 @@ class DDPGLossTerms(NamedTuple):
     """[*batch, 1]; the squared temporal-difference error"""
 
 
-def ddpg_loss(
-    q: Tensor, next_value: Tensor, value_network_frozen_now_of_action: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-) -> DDPGLossTerms:
-    """The terms of `DDPGLoss`, one value per sample.
+def ddpg_value(
+    q: Tensor, next_value: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"],
+) -> DDPGValueTerms:
+    """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
+    sample.
 
     Args:
         q: float32 [*batch], from `value_network`.
         next_value: float32 [*batch], from `value_network`.
-        value_network_frozen_now_of_action: float32 [*batch], from `value_network`.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
     """
     # losses.DDPGLoss.let
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
     # losses.DDPGLoss.terms
-    loss_actor = -value_network_frozen_now_of_action
     loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
     with torch.no_grad():
@@ -69,10 +71,28 @@ def ddpg_loss(
     # losses.DDPGLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
-    return DDPGLossTerms(
-        loss_actor=loss_actor, loss_value=loss_value, td_error=td_error, pred_value=pred_value,
-        target_value=target_value, priority=priority,
+    return DDPGValueTerms(
+        loss_value=loss_value, td_error=td_error, pred_value=pred_value, target_value=target_value,
+        priority=priority,
     )
+
+
+class DDPGActorTerms(NamedTuple):
+    """`loss_actor` of `DDPGLoss`, one value per sample."""
+
+    loss_actor: Tensor
+    """[*batch], before the reduction"""
+
+
+def ddpg_actor(value_network_frozen_now_of_action: Tensor) -> DDPGActorTerms:
+    """`loss_actor` of `DDPGLoss`, one value per sample.
+
+    Args:
+        value_network_frozen_now_of_action: float32 [*batch], from `value_network`.
+    """
+    # losses.DDPGLoss.terms
+    loss_actor = -value_network_frozen_now_of_action
+    return DDPGActorTerms(loss_actor=loss_actor)
 
 
 class DDPGLoss(LossModule):
@@ -116,6 +136,14 @@ class DDPGLoss(LossModule):
         "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "value": LossPart(
+            ("loss_value", "td_error", "pred_value", "target_value"),
+            now=("value_network",),
+            next=("actor_network", "value_network"),
+        ),
+        "actor": LossPart(("loss_actor",), now=("actor_network", "value_network"), next=()),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -177,7 +205,43 @@ class DDPGLoss(LossModule):
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [
+            *self._network_in_keys,
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("value")
+                else []
+            ),
+        ]
+
+    def _ddpg_value_terms(self, tensordict: TensorDictBase) -> DDPGValueTerms:
+        """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
+        sample.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        value_network = self.functional_network("value_network")
+        # losses.DDPGLoss.let
+        q = value_network.live(tensordict, keys.state_action_value).squeeze(-1)
+        with torch.no_grad():
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+            next_value = value_network.target(
+                next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
+            ).squeeze(-1)
+        return ddpg_value(q, next_value, self._value_estimate(tensordict), loss_function=self.loss_function)
+
+    def _ddpg_actor_terms(self, tensordict: TensorDictBase) -> DDPGActorTerms:
+        """`loss_actor` of `DDPGLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        value_network = self.functional_network("value_network")
+        # losses.DDPGLoss.terms
+        actor_network_now = actor_network.live(tensordict, keys.action)
+        value_network_frozen_now_of_action = value_network.frozen(
+            tensordict, keys.state_action_value, {keys.action: actor_network_now}
+        ).squeeze(-1)
+        return ddpg_actor(value_network_frozen_now_of_action)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.
@@ -186,34 +250,35 @@ class DDPGLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
-        actor_network = self.functional_network("actor_network")
-        value_network = self.functional_network("value_network")
-        # losses.DDPGLoss.let
-        q = value_network.live(tensordict, keys.state_action_value).squeeze(-1)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
-        next_value = value_network.target(
-            next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
-        ).squeeze(-1)
-        # losses.DDPGLoss.terms
-        actor_network_now = actor_network.live(tensordict, keys.action)
-        value_network_frozen_now_of_action = value_network.frozen(
-            tensordict, keys.state_action_value, {keys.action: actor_network_now}
-        ).squeeze(-1)
-        terms = ddpg_loss(
-            q, next_value, value_network_frozen_now_of_action, self._value_estimate(tensordict),
-            loss_function=self.loss_function,
-        )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_value": self._reduce_loss(terms.loss_value, tensordict),
-                "td_error": terms.td_error,
-                "pred_value": terms.pred_value,
-                "target_value": terms.target_value,
-            }
-        )
+        outputs: dict[str, Tensor] = {}
+        if self._wants("value"):
+            value_terms = self._ddpg_value_terms(tensordict)
+            self._write(tensordict, keys.priority, value_terms.priority)
+            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["td_error"] = value_terms.td_error
+            outputs["pred_value"] = value_terms.pred_value
+            outputs["target_value"] = value_terms.target_value
+        if self._wants("actor"):
+            actor_terms = self._ddpg_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+        return TensorDict(outputs)
+
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `td_error`, `pred_value`,
+        `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
 
     if TYPE_CHECKING:
 

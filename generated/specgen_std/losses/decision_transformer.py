@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=80fdf63ecb0e604a42118b0d32c58ee26f5a017797d6f6865c516f646cffcb86
+# specgen: sha256=4e72305e97cf835278aae738962756b3cda15ae2f087b3516613626e4d2aca08
 """Decision transformers."""
 
 from __future__ import annotations
@@ -232,6 +232,7 @@ class OnlineDTLoss(LossModule):
         target_entropy: float | Literal["auto"] = "auto", samples_mc_entropy: int = 1,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of the online decision transformer (Zheng et al. 2022, section 4): the policy gives the
         actions in the data a high likelihood, and keeps an entropy that is wanted, which a learned
@@ -255,6 +256,7 @@ class OnlineDTLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -291,6 +293,7 @@ class OnlineDTLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
 
     def _auto_target_entropy(self) -> float:
         return -action_size(self, "action_target", self.tensor_keys.action_target, None, self.actor_network)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b8eccfc9bb87fd2b3934fed6a4fc690e59b125c52da1279dc61b35bf2506d692
+# specgen: sha256=0713ff9f8ffe2e844e29cf7373b9bfd9c67ee79ed1c43eeb1026380f3b3920e9
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def dqn_loss(
     """
     # losses.DQNLoss.let
     chosen = torch.gather(q, -1, action.unsqueeze(-1)).squeeze(-1)
-    next_value = torch.gather(next_q, -1, choosing_q.argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
-    target = value_estimate(next_value).detach()
+    with torch.no_grad():
+        next_value = torch.gather(next_q, -1, choosing_q.argmax(dim=-1).unsqueeze(-1)).squeeze(-1)
+        target = value_estimate(next_value).detach()
     # losses.DQNLoss.terms
     loss = distance_loss(chosen, target, loss_function)
     # losses.DQNLoss.writes
@@ -175,8 +176,11 @@ class DQNLoss(LossModule):
         value_network = self.functional_network("value_network")
         # losses.DQNLoss.let
         q = value_network.live(tensordict, keys.action_value)
-        next_q = value_network.target(next_tensordict, keys.action_value)
-        choosing_q = value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else next_q
+        with torch.no_grad():
+            next_q = value_network.target(next_tensordict, keys.action_value)
+            choosing_q = (
+                value_network.frozen(next_tensordict, keys.action_value) if self.double_dqn else next_q
+            )
         terms = dqn_loss(
             q, next_q, choosing_q,
             action_index(self._read(tensordict, keys.action, "action"), q, self.action_space),

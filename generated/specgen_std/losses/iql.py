@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4b48cd6f1f5efa8fbb6c2f9989faa4790303e7684c61148de74a55bee60b1046
+# specgen: sha256=be2b678d70ae9e821e232ff2da561c06d31a1c2fcbc72a7c60b6cd10e1afe482
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
+    term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -28,41 +29,31 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLLossTerms", "IQLLoss", "IQLLossOutput",
-    "IQLLossTerms",
+    "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput", "DiscreteIQLQvalueTerms",
+    "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
 ]
 
 
-class IQLLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class IQLActorTerms(NamedTuple):
+    """`loss_actor`, `loss_value` and `entropy` of `IQLLoss`, one value per sample."""
 
     loss_actor: Tensor
-    """[*batch], before the reduction"""
-    loss_qvalue: Tensor
     """[*batch], before the reduction"""
     loss_value: Tensor
     """[*batch], before the reduction"""
     entropy: Tensor
     """to be logged"""
-    priority: Tensor
-    """[*batch, 1]; the largest squared temporal-difference error of the members"""
 
 
-def iql_loss(
-    qvalue_network_target_now: Tensor, v: Tensor, log_p: Tensor, next_value: Tensor, q: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["smooth_l1", "l2", "l1"],
-    temperature: float, expectile: float,
-) -> IQLLossTerms:
-    """The terms of `IQLLoss`, one value per sample.
+def iql_actor(
+    qvalue_network_target_now: Tensor, v: Tensor, log_p: Tensor, *, temperature: float, expectile: float
+) -> IQLActorTerms:
+    """`loss_actor`, `loss_value` and `entropy` of `IQLLoss`, one value per sample.
 
     Args:
         qvalue_network_target_now: float32 [ensemble, *batch], from `qvalue_network`.
         v: float32 [*batch], from `value_network`.
         log_p: float32 [*batch], from `actor_network`.
-        next_value: float32 [*batch], from `value_network`.
-        q: float32 [ensemble, *batch], from `qvalue_network`.
-        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
-        loss_function: how the distance to the target is measured.
         temperature: how much more better actions count; at 0 the policy imitates the data.
         expectile: which expectile of the action values the value of a state is; towards 1 their
             maximum.
@@ -70,23 +61,47 @@ def iql_loss(
     # losses.IQLLoss.let
     best_q = qvalue_network_target_now.amin(dim=0)
     gain = torch.clamp(torch.exp(temperature * (best_q - v.detach())), max=100.0)
-    goal = value_estimate(next_value).detach()
     # losses.IQLLoss.terms
     loss_actor = -gain * log_p
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_value = (
         torch.where(best_q > v, expectile, torch.full_like(best_q, 1 - expectile)) * (best_q - v) ** 2
     )
     # losses.IQLLoss.metrics
     with torch.no_grad():
         entropy = -log_p
+    return IQLActorTerms(loss_actor=loss_actor, loss_value=loss_value, entropy=entropy)
+
+
+class IQLQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `IQLLoss`, one value per sample."""
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the largest squared temporal-difference error of the members"""
+
+
+def iql_qvalue(
+    next_value: Tensor, q: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["smooth_l1", "l2", "l1"],
+) -> IQLQvalueTerms:
+    """`loss_qvalue` and `priority` of `IQLLoss`, one value per sample.
+
+    Args:
+        next_value: float32 [*batch], from `value_network`.
+        q: float32 [ensemble, *batch], from `qvalue_network`.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+    """
+    # losses.IQLLoss.let
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
+    # losses.IQLLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.IQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
-    return IQLLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_value=loss_value, entropy=entropy,
-        priority=priority,
-    )
+    return IQLQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
 
 
 class IQLLoss(LossModule):
@@ -140,6 +155,14 @@ class IQLLoss(LossModule):
         "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "actor": LossPart(
+            ("loss_actor", "loss_value", "entropy"),
+            now=("actor_network", "qvalue_network", "value_network"),
+            next=(),
+        ),
+        "qvalue": LossPart(("loss_qvalue",), now=("qvalue_network",), next=("value_network",)),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -177,7 +200,7 @@ class IQLLoss(LossModule):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -198,10 +221,10 @@ class IQLLoss(LossModule):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -238,20 +261,17 @@ class IQLLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *([keys.action] if self._wants("actor") else []),
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _iql_actor_terms(self, tensordict: TensorDictBase) -> IQLActorTerms:
+        """`loss_actor`, `loss_value` and `entropy` of `IQLLoss`, one value per sample."""
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
@@ -262,23 +282,66 @@ class IQLLoss(LossModule):
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
         actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        return iql_actor(
+            qvalue_network_target_now, v, log_p, temperature=self.temperature, expectile=self.expectile
+        )
+
+    def _iql_qvalue_terms(self, tensordict: TensorDictBase) -> IQLQvalueTerms:
+        """`loss_qvalue` and `priority` of `IQLLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        qvalue_network = self.functional_network("qvalue_network")
+        value_network = self.functional_network("value_network")
+        # losses.IQLLoss.let
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
-        terms = iql_loss(
-            qvalue_network_target_now, v, log_p, next_value, q, self._value_estimate(tensordict),
-            loss_function=self.loss_function, temperature=self.temperature, expectile=self.expectile,
-        )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_value": self._reduce_loss(terms.loss_value, tensordict),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
-        )
+        return iql_qvalue(next_value, q, self._value_estimate(tensordict), loss_function=self.loss_function)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("actor"):
+            actor_terms = self._iql_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        if self._wants("qvalue"):
+            qvalue_terms = self._iql_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
@@ -306,37 +369,28 @@ class IQLLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class DiscreteIQLLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class DiscreteIQLActorTerms(NamedTuple):
+    """`loss_actor`, `loss_value` and `entropy` of `DiscreteIQLLoss`, one value per sample."""
 
     loss_actor: Tensor
-    """[*batch], before the reduction"""
-    loss_qvalue: Tensor
     """[*batch], before the reduction"""
     loss_value: Tensor
     """[*batch], before the reduction"""
     entropy: Tensor
     """to be logged"""
-    priority: Tensor
-    """[*batch, 1]; the largest squared temporal-difference error of the members"""
 
 
-def discrete_iql_loss(
-    qvalue_network_target_now: Tensor, v: Tensor, log_p: Tensor, next_value: Tensor,
-    qvalue_network_now: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
-    loss_function: Literal["smooth_l1", "l2", "l1"], temperature: float, expectile: float,
-) -> DiscreteIQLLossTerms:
-    """The terms of `DiscreteIQLLoss`, one value per sample.
+def discrete_iql_actor(
+    qvalue_network_target_now: Tensor, v: Tensor, log_p: Tensor, action: Tensor, *, temperature: float,
+    expectile: float,
+) -> DiscreteIQLActorTerms:
+    """`loss_actor`, `loss_value` and `entropy` of `DiscreteIQLLoss`, one value per sample.
 
     Args:
         qvalue_network_target_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
         v: float32 [*batch], from `value_network`.
         log_p: float32 [*batch], from `actor_network`.
-        next_value: float32 [*batch], from `value_network`.
-        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
         action: int64 [*batch]; what was done.
-        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
-        loss_function: how the distance to the target is measured.
         temperature: how much more better actions count; at 0 the policy imitates the data.
         expectile: which expectile of the action values the value of a state is; towards 1 their
             maximum.
@@ -352,26 +406,51 @@ def discrete_iql_loss(
         .amin(dim=0)
     )
     gain = torch.clamp(torch.exp(temperature * (best_q - v.detach())), max=100.0)
-    goal = value_estimate(next_value).detach()
-    q = torch.gather(
-        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
-    ).squeeze(-1)
     # losses.DiscreteIQLLoss.terms
     loss_actor = -gain * log_p
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_value = (
         torch.where(best_q > v, expectile, torch.full_like(best_q, 1 - expectile)) * (best_q - v) ** 2
     )
     # losses.DiscreteIQLLoss.metrics
     with torch.no_grad():
         entropy = -log_p
+    return DiscreteIQLActorTerms(loss_actor=loss_actor, loss_value=loss_value, entropy=entropy)
+
+
+class DiscreteIQLQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `DiscreteIQLLoss`, one value per sample."""
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the largest squared temporal-difference error of the members"""
+
+
+def discrete_iql_qvalue(
+    next_value: Tensor, qvalue_network_now: Tensor, action: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["smooth_l1", "l2", "l1"],
+) -> DiscreteIQLQvalueTerms:
+    """`loss_qvalue` and `priority` of `DiscreteIQLLoss`, one value per sample.
+
+    Args:
+        next_value: float32 [*batch], from `value_network`.
+        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        action: int64 [*batch]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+    """
+    # losses.DiscreteIQLLoss.let
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
+    q = torch.gather(
+        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
+    ).squeeze(-1)
+    # losses.DiscreteIQLLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.DiscreteIQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
-    return DiscreteIQLLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_value=loss_value, entropy=entropy,
-        priority=priority,
-    )
+    return DiscreteIQLQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
 
 
 class DiscreteIQLLoss(IQLLoss):
@@ -424,6 +503,14 @@ class DiscreteIQLLoss(IQLLoss):
         "loss_value": ("value_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "actor": LossPart(
+            ("loss_actor", "loss_value", "entropy"),
+            now=("actor_network", "qvalue_network", "value_network"),
+            next=(),
+        ),
+        "qvalue": LossPart(("loss_qvalue",), now=("qvalue_network",), next=("value_network",)),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -461,7 +548,7 @@ class DiscreteIQLLoss(IQLLoss):
             temperature: how much more better actions count; at 0 the policy imitates the data. Defaults to
                 1.0, >= 0.
             expectile: which expectile of the action values the value of a state is; towards 1 their
-                maximum. Defaults to 0.5, > 0, < 1.
+                maximum. Defaults to 0.5, >= 0, <= 1.
             separate_losses: let the network before train what the networks share. Defaults to False.
             action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
                 the network says.
@@ -484,10 +571,10 @@ class DiscreteIQLLoss(IQLLoss):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
         if not temperature >= 0:
             raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile > 0:
-            raise ValueError(f"expectile must be > 0, got {expectile}")
-        if not expectile < 1:
-            raise ValueError(f"expectile must be < 1, got {expectile}")
+        if not expectile >= 0:
+            raise ValueError(f"expectile must be >= 0, got {expectile}")
+        if not expectile <= 1:
+            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -529,19 +616,16 @@ class DiscreteIQLLoss(IQLLoss):
         return [
             *self._network_in_keys,
             keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _discrete_iql_actor_terms(self, tensordict: TensorDictBase) -> DiscreteIQLActorTerms:
+        """`loss_actor`, `loss_value` and `entropy` of `DiscreteIQLLoss`, one value per sample."""
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         value_network = self.functional_network("value_network")
@@ -552,33 +636,81 @@ class DiscreteIQLLoss(IQLLoss):
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
         actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
-        qvalue_network_now = qvalue_network.live(
-            tensordict, keys.state_action_value, randomness=self.vmap_randomness
-        )
-        terms = discrete_iql_loss(
+        return discrete_iql_actor(
             qvalue_network_target_now,
             v,
             log_p,
-            next_value,
-            qvalue_network_now,
             action_index(
                 self._read(tensordict, keys.action, "action"), qvalue_network_target_now[0], self.action_space
             ),
-            self._value_estimate(tensordict),
-            loss_function=self.loss_function,
             temperature=self.temperature,
             expectile=self.expectile,
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_value": self._reduce_loss(terms.loss_value, tensordict),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
+
+    def _discrete_iql_qvalue_terms(self, tensordict: TensorDictBase) -> DiscreteIQLQvalueTerms:
+        """`loss_qvalue` and `priority` of `DiscreteIQLLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        qvalue_network = self.functional_network("qvalue_network")
+        value_network = self.functional_network("value_network")
+        # losses.DiscreteIQLLoss.let
+        with torch.no_grad():
+            next_value = value_network.frozen(next_tensordict, keys.state_value).squeeze(-1)
+        qvalue_network_now = qvalue_network.live(
+            tensordict, keys.state_action_value, randomness=self.vmap_randomness
         )
+        return discrete_iql_qvalue(
+            next_value,
+            qvalue_network_now,
+            action_index(
+                self._read(tensordict, keys.action, "action"), qvalue_network_now[0], self.action_space
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("actor"):
+            actor_terms = self._discrete_iql_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        if self._wants("qvalue"):
+            qvalue_terms = self._discrete_iql_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8350d4904e6b0fefebfb6714ccbb9837c0f1659a1b69e0cedc614f620a259fa3
+# specgen: sha256=b05021e1f8cbf83b943a7302d1db50b1271760c13e50408fb4f84d837c9e5c37
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, as_policy,
+    distance_loss, next_key, not_none,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -26,91 +27,88 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "A2CLoss", "A2CLossOutput", "A2CLossTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceLossTerms",
+    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "ReinforceActorTerms", "ReinforceLoss",
+    "ReinforceLossOutput", "ReinforceValueTerms",
 ]
 
 
-class A2CLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class A2CObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample."""
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
-    """[*batch], before the reduction; None unless entropy_bonus and entropy_coeff"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_coeff)"""
+    """[*batch], before the reduction; None unless entropy_coeff and entropy_bonus"""
     entropy: Tensor | None
-    """to be logged; None unless entropy_bonus and entropy_coeff"""
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(clip_value) and given(critic_coeff)"""
+    """to be logged; None unless entropy_coeff and entropy_bonus"""
 
 
-def a2_c_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, advantage: Tensor, value_target: Tensor | None,
-    old_value: Tensor | None, *, critic_coeff: float | None,
-    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None, entropy_bonus: bool,
-    entropy_coeff: float,
-) -> A2CLossTerms:
-    """The terms of `A2CLoss`, one value per sample.
+def a2_c_objective(
+    log_p: Tensor, H: Tensor | None, advantage: Tensor, *, entropy_bonus: bool, has_entropy_coeff: bool,
+    entropy_coeff: Tensor,
+) -> A2CObjectiveTerms:
+    """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where given(critic_coeff).
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus and entropy_coeff.
+        H: float32 [*batch], from `actor_network`; needed where entropy_coeff and entropy_bonus.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
+        entropy_bonus: reward the policy for being random.
+        has_entropy_coeff: whether `entropy_coeff` was not 0 when the loss was made.
+        entropy_coeff: the weight of the bonus.
+    """
+    # losses.A2CLoss.terms
+    loss_objective = -log_p * advantage.squeeze(-1)
+    loss_entropy = -entropy_coeff * not_none(H) if has_entropy_coeff and entropy_bonus else None
+    # losses.A2CLoss.metrics
+    with torch.no_grad():
+        entropy = not_none(H).detach() if has_entropy_coeff and entropy_bonus else None
+    return A2CObjectiveTerms(loss_objective=loss_objective, loss_entropy=loss_entropy, entropy=entropy)
+
+
+class A2CCriticTerms(NamedTuple):
+    """`loss_critic` and `value_clip_fraction` of `A2CLoss`, one value per sample."""
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def a2_c_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, *, critic_coeff: Tensor,
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: Tensor | None,
+) -> A2CCriticTerms:
+    """`loss_critic` and `value_clip_fraction` of `A2CLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
         value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where given(critic_coeff).
+            estimator if it is missing.
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and
-            given(critic_coeff).
+            critic which collected the data, too; needed where given(clip_value).
         critic_coeff: the weight of the critic's term; None leaves it out.
         loss_critic_type: how the distance to the target is measured.
         clip_value: how far a value may move from the old one before that stops paying; None for any
             distance.
-        entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
     """
     # losses.A2CLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and critic_coeff is not None
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if critic_coeff is not None
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if critic_coeff is not None
-        else None
-    )
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.A2CLoss.terms
-    loss_objective = -log_p * advantage.squeeze(-1)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus and entropy_coeff else None
-    loss_critic = critic_coeff * not_none(error) if critic_coeff is not None else None
+    loss_critic = critic_coeff * error
     # losses.A2CLoss.metrics
     with torch.no_grad():
-        entropy = not_none(H).detach() if entropy_bonus and entropy_coeff else None
         value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and critic_coeff is not None
-            else None
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
-    return A2CLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic, entropy=entropy,
-        value_clip_fraction=value_clip_fraction,
-    )
+    return A2CCriticTerms(loss_critic=loss_critic, value_clip_fraction=value_clip_fraction)
 
 
 class A2CLoss(LossModule):
@@ -118,8 +116,8 @@ class A2CLoss(LossModule):
     a bonus keeps the policy random, and the value of a state moves towards its target.
 
         `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
         `loss_critic` trains `critic_network`.
+        `loss_entropy` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -129,6 +127,7 @@ class A2CLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -140,6 +139,7 @@ class A2CLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -161,36 +161,50 @@ class A2CLoss(LossModule):
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
-        "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+        "loss_entropy": ("actor_network",),
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
-        "loss_entropy",
         "loss_critic",
+        "loss_entropy",
         "entropy",
         "value_clip_fraction",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            ("loss_objective", "loss_entropy", "entropy"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase
     critic_network_params: TensorDictParams
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
+    has_entropy_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module, *, critic_coeff: float | None = 1.0,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float = 0.01, reduction: Reduction | None = None,
+        entropy_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of advantage actor-critic (Mnih et al. 2016): actions with an advantage become likelier,
         a bonus keeps the policy random, and the value of a state moves towards its target.
@@ -206,7 +220,7 @@ class A2CLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -216,12 +230,15 @@ class A2CLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -232,15 +249,13 @@ class A2CLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
+        self.has_entropy_coeff = bool(entropy_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -255,17 +270,21 @@ class A2CLoss(LossModule):
             create_target_params=False,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:
         match name:
-            case "loss_entropy":
-                return bool(self.entropy_bonus and self.entropy_coeff)
             case "loss_critic":
                 return bool(self.critic_coeff is not None)
+            case "loss_entropy":
+                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "entropy":
-                return bool(self.entropy_bonus and self.entropy_coeff)
+                return bool(self.has_entropy_coeff and self.entropy_bonus)
             case "value_clip_fraction":
                 return bool(self.clip_value is not None and self.critic_coeff is not None)
             case _:
@@ -277,8 +296,8 @@ class A2CLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *([keys.value] if self.clip_value is not None and self.critic_coeff is not None else []),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
@@ -286,7 +305,40 @@ class A2CLoss(LossModule):
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.advantage, *([keys.value_target] if self.critic_coeff is not None else [])]
+        return [
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
+        ]
+
+    def _a2_c_objective_terms(self, tensordict: TensorDictBase) -> A2CObjectiveTerms:
+        """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.A2CLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = (
+            actor_network_now.entropy(self.samples_mc_entropy)
+            if self.has_entropy_coeff and self.entropy_bonus
+            else None
+        )
+        return a2_c_objective(
+            log_p, H, self._read(tensordict, keys.advantage, "advantage"), entropy_bonus=self.entropy_bonus,
+            has_entropy_coeff=self.has_entropy_coeff, entropy_coeff=self.entropy_coeff,
+        )
+
+    def _a2_c_critic_terms(self, tensordict: TensorDictBase) -> A2CCriticTerms:
+        """`loss_critic` and `value_clip_fraction` of `A2CLoss`, one value per sample."""
+        keys = self.tensor_keys
+        critic_network = self.functional_network("critic_network")
+        # losses.A2CLoss.let
+        v = critic_network.live(tensordict, keys.value).squeeze(-1)
+        return a2_c_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            critic_coeff=not_none(self.critic_coeff), loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -296,47 +348,25 @@ class A2CLoss(LossModule):
         """
         keys = self.tensor_keys
         tensordict = self._with_estimates(
-            tensordict, [keys.advantage, *([keys.value_target] if self.critic_coeff is not None else [])]
+            tensordict,
+            [
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
+            ],
         )
-        actor_network = self.functional_network("actor_network")
-        critic_network = self.functional_network("critic_network")
-        # losses.A2CLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = critic_network.live(tensordict, keys.value).squeeze(-1) if self.critic_coeff is not None else None
-        H = (
-            actor_network_now.entropy(self.samples_mc_entropy)
-            if self.entropy_bonus and self.entropy_coeff
-            else None
-        )
-        terms = a2_c_loss(
-            log_p,
-            v,
-            H,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_coeff is not None
-            else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None and self.critic_coeff is not None
-            else None,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._a2_c_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._a2_c_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -350,6 +380,7 @@ class A2CLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -361,28 +392,43 @@ class A2CLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class ReinforceLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class ReinforceActorTerms(NamedTuple):
+    """`loss_actor` of `ReinforceLoss`, one value per sample."""
 
     loss_actor: Tensor
     """[*batch], before the reduction"""
+
+
+def reinforce_actor(log_p: Tensor, advantage: Tensor) -> ReinforceActorTerms:
+    """`loss_actor` of `ReinforceLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
+            estimator if it is missing.
+    """
+    # losses.ReinforceLoss.terms
+    loss_actor = -log_p * advantage.squeeze(-1)
+    return ReinforceActorTerms(loss_actor=loss_actor)
+
+
+class ReinforceValueTerms(NamedTuple):
+    """`loss_value` and `value_clip_fraction` of `ReinforceLoss`, one value per sample."""
+
     loss_value: Tensor
     """[*batch], before the reduction"""
     value_clip_fraction: Tensor | None
     """to be logged; None unless given(clip_value)"""
 
 
-def reinforce_loss(
-    log_p: Tensor, v: Tensor, advantage: Tensor, value_target: Tensor, old_value: Tensor | None, *,
-    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None,
-) -> ReinforceLossTerms:
-    """The terms of `ReinforceLoss`, one value per sample.
+def reinforce_value(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, *,
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: Tensor | None,
+) -> ReinforceValueTerms:
+    """`loss_value` and `value_clip_fraction` of `ReinforceLoss`, one value per sample.
 
     Args:
-        log_p: float32 [*batch], from `actor_network`.
         v: float32 [*batch], from `critic_network`.
-        advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
-            estimator if it is missing.
         value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
             estimator if it is missing.
         old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
@@ -392,29 +438,21 @@ def reinforce_loss(
             distance.
     """
     # losses.ReinforceLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(v - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None
-        else None
-    )
     far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
-    error = (
-        torch.maximum(far, distance_loss(not_none(near), value_target.squeeze(-1), loss_critic_type))
-        if clip_value is not None
-        else far
-    )
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
     # losses.ReinforceLoss.terms
-    loss_actor = -log_p * advantage.squeeze(-1)
     loss_value = error
     # losses.ReinforceLoss.metrics
     with torch.no_grad():
         value_clip_fraction = (
             torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
-    return ReinforceLossTerms(
-        loss_actor=loss_actor, loss_value=loss_value, value_clip_fraction=value_clip_fraction
-    )
+    return ReinforceValueTerms(loss_value=loss_value, value_clip_fraction=value_clip_fraction)
 
 
 class ReinforceLoss(LossModule):
@@ -432,6 +470,7 @@ class ReinforceLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; for V-trace as the value estimator
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
@@ -443,6 +482,7 @@ class ReinforceLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -467,6 +507,16 @@ class ReinforceLoss(LossModule):
         "loss_value": ("critic_network",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "actor": LossPart(
+            ("loss_actor",), now=("actor_network", "critic_network"), next=("actor_network", "critic_network")
+        ),
+        "value": LossPart(
+            ("loss_value", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -474,7 +524,7 @@ class ReinforceLoss(LossModule):
     critic_network_params: TensorDictParams
     target_critic_network_params: TensorDictParams
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     delay_value: bool
 
@@ -484,6 +534,7 @@ class ReinforceLoss(LossModule):
         separate_losses: bool = False, delay_value: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of REINFORCE with a baseline (Williams 1992): actions with an advantage become likelier,
         and the value of a state, which is the baseline, moves towards its target.
@@ -506,6 +557,7 @@ class ReinforceLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -519,7 +571,6 @@ class ReinforceLoss(LossModule):
         if clip_value is not None and not clip_value > 0:
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.delay_value = delay_value
         self.reduction = reduction
@@ -536,6 +587,8 @@ class ReinforceLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        add_coefficient(self, "clip_value", clip_value)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -552,8 +605,8 @@ class ReinforceLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *([keys.value] if self.clip_value is not None else []),
+            *([keys.action] if self._wants("actor") else []),
+            *([keys.value] if self._wants("value") and self.clip_value is not None else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
@@ -561,7 +614,31 @@ class ReinforceLoss(LossModule):
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.advantage, keys.value_target]
+        return [
+            *([keys.advantage] if self._wants("actor") else []),
+            *([keys.value_target] if self._wants("value") else []),
+        ]
+
+    def _reinforce_actor_terms(self, tensordict: TensorDictBase) -> ReinforceActorTerms:
+        """`loss_actor` of `ReinforceLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.ReinforceLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        return reinforce_actor(log_p, self._read(tensordict, keys.advantage, "advantage"))
+
+    def _reinforce_value_terms(self, tensordict: TensorDictBase) -> ReinforceValueTerms:
+        """`loss_value` and `value_clip_fraction` of `ReinforceLoss`, one value per sample."""
+        keys = self.tensor_keys
+        critic_network = self.functional_network("critic_network")
+        # losses.ReinforceLoss.let
+        v = critic_network.live(tensordict, keys.value).squeeze(-1)
+        return reinforce_value(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            loss_critic_type=self.loss_critic_type, clip_value=self.clip_value,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -570,25 +647,22 @@ class ReinforceLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
-        tensordict = self._with_estimates(tensordict, [keys.advantage, keys.value_target])
-        actor_network = self.functional_network("actor_network")
-        critic_network = self.functional_network("critic_network")
-        # losses.ReinforceLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = critic_network.live(tensordict, keys.value).squeeze(-1)
-        terms = reinforce_loss(
-            log_p, v, self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
-            loss_critic_type=self.loss_critic_type, clip_value=self.clip_value,
+        tensordict = self._with_estimates(
+            tensordict,
+            [
+                *([keys.advantage] if self._wants("actor") else []),
+                *([keys.value_target] if self._wants("value") else []),
+            ],
         )
-        outputs = {
-            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-            "loss_value": self._reduce_loss(terms.loss_value, tensordict),
-        }
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("actor"):
+            actor_terms = self._reinforce_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+        if self._wants("value"):
+            value_terms = self._reinforce_value_terms(tensordict)
+            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            if value_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(value_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -602,6 +676,7 @@ class ReinforceLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
@@ -617,7 +692,7 @@ if TYPE_CHECKING:
 
     class A2CLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_objective", "loss_entropy", "loss_critic", "entropy", "value_clip_fraction"],
+        Literal["loss_objective", "loss_critic", "loss_entropy", "entropy", "value_clip_fraction"],
         Float[Tensor, "*batch"],
     ]):
         """What `A2CLoss` returns."""

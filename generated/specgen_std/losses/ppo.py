@@ -2,12 +2,11 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26e6bd64a58458dfaa49feacfca4d16a3b8f31f323ad09daf310edef8a2d49fd
+# specgen: sha256=00b88ac32bc22593e6c4207530c707ee705bbf38ac3871eb44f3218eebbaea1e
 """Proximal policy optimization."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key, not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, adapt, add_coefficient,
+    add_coefficient_parts, as_pair, as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -29,163 +29,137 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOLossTerms", "PPOLoss", "PPOLossOutput", "PPOLossTerms"]
+__all__ = [
+    "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms", "KLPENPPOCriticTerms",
+    "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "PPOCriticTerms", "PPOLoss",
+    "PPOLossOutput", "PPOObjectiveTerms",
+]
 
 
-class PPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class PPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
 
 
-def ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None,
-) -> PPOLossTerms:
-    """The terms of `PPOLoss`, one value per sample.
+def ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+) -> PPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    standard = (
-        torch.where(
-            sample_count(advantage.squeeze(-1), mask) > 1,
-            not_none(centred) / not_none(deviation),
-            advantage.squeeze(-1),
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
+    return PPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
+    )
+
+
+class PPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
+) -> PPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.PPOLoss.let
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
+    # losses.PPOLoss.terms
+    loss_critic = not_none(critic_coeff) * error
+    # losses.PPOLoss.metrics
+    with torch.no_grad():
         explained_variance = (
             1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
             else None
         )
         value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-            else None
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
         )
-    return PPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
+    return PPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
         value_clip_fraction=value_clip_fraction,
     )
 
@@ -208,10 +182,10 @@ class PPOLoss(LossModule):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -220,10 +194,10 @@ class PPOLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -255,34 +229,48 @@ class PPOLoss(LossModule):
         "explained_variance",
         "value_clip_fraction",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
+    max_importance_ratio: Tensor | None
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of proximal policy optimization without a trust region (Schulman et al. 2017, eq. 6): the
         advantage, weighted by how much likelier an action is than for the policy that collected it, a bonus
@@ -291,8 +279,8 @@ class PPOLoss(LossModule):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -300,7 +288,7 @@ class PPOLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -319,12 +307,17 @@ class PPOLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -335,24 +328,21 @@ class PPOLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -371,6 +361,11 @@ class PPOLoss(LossModule):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -379,23 +374,13 @@ class PPOLoss(LossModule):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -405,30 +390,56 @@ class PPOLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
         return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
         ]
+
+    def _ppo_objective_terms(self, tensordict: TensorDictBase) -> PPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.PPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio,
+        )
+
+    def _ppo_critic_terms(self, tensordict: TensorDictBase) -> PPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PPOLoss`, one value per sample."""
+        keys = self.tensor_keys
+        # losses.PPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -440,72 +451,26 @@ class PPOLoss(LossModule):
         tensordict = self._with_estimates(
             tensordict,
             [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
             ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.PPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -519,10 +484,10 @@ class PPOLoss(LossModule):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> PPOLossOutput: ...
@@ -531,29 +496,19 @@ class PPOLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class ClipPPOLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class ClipPPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless given(critic_network) and (critic_coeff or not
-    given(critic_coeff))
-    """
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless given(critic_network) and log_explained_variance and (critic_coeff or not
-    given(critic_coeff))
-    """
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(critic_network) and given(clip_value) and (critic_coeff or not
-    given(critic_coeff))
-    """
     clip_fraction: Tensor
     """to be logged"""
     ESS: Tensor
@@ -564,142 +519,134 @@ class ClipPPOLossTerms(NamedTuple):
     """to be logged"""
 
 
-def clip_ppo_loss(
-    log_p: Tensor, v: Tensor | None, H: Tensor | None, old: Tensor, advantage: Tensor,
-    value_target: Tensor | None, old_value: Tensor | None, sample_log_prob: Tensor, mask: Tensor | None, *,
-    has_critic_network: bool, critic_coeff: float | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, entropy_bonus: bool, entropy_coeff: float, log_explained_variance: bool,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: float | None, clip_epsilon: float,
-) -> ClipPPOLossTerms:
-    """The terms of `ClipPPOLoss`, one value per sample.
+def clip_ppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
+    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+) -> ClipPPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+    `mean_ratio` of `ClipPPOLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where has_critic_network and (critic_coeff or
-            not given(critic_coeff)).
         H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
-        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
-            estimator if it is missing; needed where has_critic_network and (critic_coeff or not
-            given(critic_coeff)).
-        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
-            critic which collected the data, too; needed where given(clip_value) and has_critic_network
-            and (critic_coeff or not given(critic_coeff)).
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        has_critic_network: whether `critic_network` was given.
-        critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-        loss_critic_type: how the distance to the target is measured.
-        clip_value: how far a value may move from the old one before that stops paying; None for any
-            distance.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
-        log_explained_variance: return how much of the variance of the targets the critic explains.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
-        clip_epsilon: how much likelier an action may become while it still pays.
+        clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
+        clip_epsilon_high: how much likelier an action may become while it still pays, or how much less
+            likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    far = (
-        distance_loss(not_none(v), not_none(value_target).squeeze(-1), loss_critic_type)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    error = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(near), not_none(value_target).squeeze(-1), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
-    coeff = (
-        (critic_coeff if critic_coeff is not None else 1.0)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
-        torch.minimum(drift, math.log(max_importance_ratio) - step.detach())
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
         if max_importance_ratio is not None
         else drift
     )
-    deviation = (
-        torch.clamp(
+    count = sample_count(advantage.squeeze(-1), mask)
+    if normalize_advantage:
+        deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
         )
-        if normalize_advantage
-        else None
-    )
-    centred = (
-        advantage.squeeze(-1)
-        - sample_mean(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims)
-        if normalize_advantage
-        else None
-    )
-    count = sample_count(advantage.squeeze(-1), mask)
-    standard = (
-        torch.where(count > 1, not_none(centred) / not_none(deviation), advantage.squeeze(-1))
-        if normalize_advantage
-        else None
-    )
-    gain = not_none(standard) if normalize_advantage else advantage.squeeze(-1)
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
+        )
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
-    near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
+    near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
     loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
-    loss_critic = (
-        not_none(coeff) * not_none(error)
-        if has_critic_network and (critic_coeff or critic_coeff is None)
-        else None
-    )
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
-        explained_variance = (
-            1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if has_critic_network and log_explained_variance and (critic_coeff or critic_coeff is None)
-            else None
-        )
-        value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and has_critic_network and (critic_coeff or critic_coeff is None)
-            else None
-        )
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
-    return ClipPPOLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
-        value_clip_fraction=value_clip_fraction, clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio,
-        mean_ratio=mean_ratio,
+    return ClipPPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        clip_fraction=clip_fraction, ESS=ESS, max_ratio=max_ratio, mean_ratio=mean_ratio,
+    )
+
+
+class ClipPPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+    """
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def clip_ppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
+) -> ClipPPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+    sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.ClipPPOLoss.let
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
+    # losses.ClipPPOLoss.terms
+    loss_critic = not_none(critic_coeff) * error
+    # losses.ClipPPOLoss.metrics
+    with torch.no_grad():
+        explained_variance = (
+            1
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
+            else None
+        )
+        value_clip_fraction = (
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
+        )
+    return ClipPPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
+        value_clip_fraction=value_clip_fraction,
     )
 
 
@@ -719,10 +666,10 @@ class ClipPPOLoss(PPOLoss):
             it is missing
         value: state_value; the value that the critic writes; with `clip_value`, that of the critic
             which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
         reward: ("next", "reward"); what came of it
         done: ("next", "done"); whether the episode is over
         terminated: ("next", "terminated"); whether the next state is terminal and has no value
-        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
     """
 
     @dataclass
@@ -731,10 +678,10 @@ class ClipPPOLoss(PPOLoss):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
-        sample_log_prob: NestedKey = "action_log_prob"
 
     default_value_estimator = ValueEstimators.GAE
     supported_value_estimators = (
@@ -771,35 +718,61 @@ class ClipPPOLoss(PPOLoss):
         "max_ratio",
         "mean_ratio",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            (
+                "loss_objective",
+                "loss_entropy",
+                "kl_approx",
+                "entropy",
+                "clip_fraction",
+                "ESS",
+                "max_ratio",
+                "mean_ratio",
+            ),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
     target_actor_network_params: TensorDictParams
     critic_network: TensorDictModuleBase | None
     critic_network_params: TensorDictParams | None
-    critic_coeff: float | None
+    critic_coeff: Tensor | None
     loss_critic_type: Literal["smooth_l1", "l2", "l1"]
-    clip_value: float | None
+    clip_value: Tensor | None
     separate_losses: bool
     entropy_bonus: bool
     samples_mc_entropy: int
-    entropy_coeff: float
+    entropy_coeff: Tensor
     log_explained_variance: bool
     normalize_advantage: bool
     normalize_advantage_exclude_dims: Sequence[int]
     delay_actor: bool
-    max_importance_ratio: float | None
-    clip_epsilon: float
+    max_importance_ratio: Tensor | None
+    clip_epsilon: Tensor
+    clip_epsilon_low: Tensor
+    clip_epsilon_high: Tensor
+    has_critic_coeff: bool
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
-        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, log_explained_variance: bool = True,
+        clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
-        delay_actor: bool = False, max_importance_ratio: float | None = None, clip_epsilon: float = 0.2,
-        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        delay_actor: bool = False, max_importance_ratio: float | None = None,
+        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
         action stops paying once it is likelier, or less likely, by more than `clip_epsilon`.
@@ -807,8 +780,8 @@ class ClipPPOLoss(PPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
-            critic_coeff: the weight of the critic's term; None is 1 with a critic, 0 leaves it out.
-                Defaults to None, >= 0.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
                 distance. Defaults to None, > 0.
@@ -816,7 +789,7 @@ class ClipPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to 0.01, >= 0.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -826,8 +799,8 @@ class ClipPPOLoss(PPOLoss):
                 `HardUpdate` moves. Defaults to False.
             max_importance_ratio: what the weight of an action is at most; None for any weight. Defaults to
                 None, > 0.
-            clip_epsilon: how much likelier an action may become while it still pays. Defaults to 0.2, > 0,
-                < 1.
+            clip_epsilon: how much likelier an action may become while it still pays, or how much less
+                likely and how much likelier. Defaults to 0.2, >= 0.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -837,12 +810,18 @@ class ClipPPOLoss(PPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
+        clip_value = switched(clip_value, clip_epsilon, "clip_value", "clip_epsilon")
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
         if critic_coeff is not None and not critic_coeff >= 0:
             raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
@@ -853,29 +832,25 @@ class ClipPPOLoss(PPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
+        if entropy_coeff is not None and not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not clip_epsilon > 0:
-            raise ValueError(f"clip_epsilon must be > 0, got {clip_epsilon}")
-        if not clip_epsilon < 1:
+        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
+            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
+        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
             raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
-        self.critic_coeff = critic_coeff
         self.loss_critic_type = loss_critic_type
-        self.clip_value = clip_value
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
-        self.entropy_coeff = entropy_coeff
         self.log_explained_variance = log_explained_variance
         self.normalize_advantage = normalize_advantage
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
-        self.max_importance_ratio = max_importance_ratio
-        self.clip_epsilon = clip_epsilon
+        self.has_critic_coeff = bool(critic_coeff)
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -894,6 +869,12 @@ class ClipPPOLoss(PPOLoss):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
+        self._place_buffers(device)
         self.make_value_estimator()
         self.reset_out_keys()
 
@@ -902,23 +883,13 @@ class ClipPPOLoss(PPOLoss):
             case "loss_entropy":
                 return bool(self.entropy_bonus)
             case "loss_critic":
-                return bool(
-                    self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff)
             case "entropy":
                 return bool(self.entropy_bonus)
             case "explained_variance":
-                return bool(
-                    self.critic_network is not None
-                    and self.log_explained_variance
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.has_critic_coeff and self.log_explained_variance)
             case "value_clip_fraction":
-                return bool(
-                    self.critic_network is not None
-                    and self.clip_value is not None
-                    and (self.critic_coeff or self.critic_coeff is None)
-                )
+                return bool(self.clip_value is not None and self.has_critic_coeff)
             case _:
                 return True
 
@@ -928,30 +899,62 @@ class ClipPPOLoss(PPOLoss):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            *(
-                [keys.value]
-                if self.clip_value is not None
-                and self.critic_network is not None
-                and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
             next_key(keys.reward),
             next_key(keys.done),
             next_key(keys.terminated),
-            keys.sample_log_prob,
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
         return [
-            keys.advantage,
-            *(
-                [keys.value_target]
-                if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                else []
-            ),
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
         ]
+
+    def _clip_ppo_objective_terms(self, tensordict: TensorDictBase) -> ClipPPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
+        `mean_ratio` of `ClipPPOLoss`, one value per sample.
+        """
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.ClipPPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        old = (
+            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+                self._read_without_gradient(tensordict, keys.action, "action")
+            )
+            if self.delay_actor
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        return clip_ppo_objective(
+            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio,
+            clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
+            clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
+        )
+
+    def _clip_ppo_critic_terms(self, tensordict: TensorDictBase) -> ClipPPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `ClipPPOLoss`, one value per
+        sample.
+        """
+        keys = self.tensor_keys
+        # losses.ClipPPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return clip_ppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -963,77 +966,30 @@ class ClipPPOLoss(PPOLoss):
         tensordict = self._with_estimates(
             tensordict,
             [
-                keys.advantage,
-                *(
-                    [keys.value_target]
-                    if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-                    else []
-                ),
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
             ],
         )
-        actor_network = self.functional_network("actor_network")
-        # losses.ClipPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
-        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None
-        )
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
-        old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
-                self._read_without_gradient(tensordict, keys.action, "action")
-            )
-            if self.delay_actor
-            else self._read(tensordict, keys.sample_log_prob, "sample_log_prob")
-        )
-        terms = clip_ppo_loss(
-            log_p,
-            v,
-            H,
-            old,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target")
-            if self.critic_network is not None and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None
-            and self.critic_network is not None
-            and (self.critic_coeff or self.critic_coeff is None)
-            else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            has_critic_network=self.critic_network is not None,
-            critic_coeff=self.critic_coeff,
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            entropy_bonus=self.entropy_bonus,
-            entropy_coeff=self.entropy_coeff,
-            log_explained_variance=self.log_explained_variance,
-            normalize_advantage=self.normalize_advantage,
-            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
-            clip_epsilon=self.clip_epsilon,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict),
-            "ESS": torch.as_tensor(terms.ESS),
-            "max_ratio": torch.as_tensor(terms.max_ratio),
-            "mean_ratio": self._mean(terms.mean_ratio, tensordict),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._clip_ppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
+            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._clip_ppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:
@@ -1047,13 +1003,550 @@ class ClipPPOLoss(PPOLoss):
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
             value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             reward: NestedKey | None = ...,
             done: NestedKey | None = ...,
             terminated: NestedKey | None = ...,
-            sample_log_prob: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> ClipPPOLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+
+class KLPENPPOObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
+    one value per sample.
+    """
+
+    loss_objective: Tensor
+    """[*batch], before the reduction"""
+    loss_entropy: Tensor | None
+    """[*batch], before the reduction; None unless entropy_bonus"""
+    kl_approx: Tensor
+    """to be logged"""
+    entropy: Tensor | None
+    """to be logged; None unless entropy_bonus"""
+    kl: Tensor
+    """float32 [*batch]"""
+    next_beta: Tensor
+    """[], what `beta` becomes"""
+
+
+def klpenppo_objective(
+    log_p: Tensor, H: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
+    sample_log_prob: Tensor, mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float, decrement: float,
+) -> KLPENPPOObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
+    one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        old: float32 [*batch], from `actor_network`.
+        divergence: float32 [*batch], from `actor_network`.
+        advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
+            estimator if it is missing.
+        sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        entropy_bonus: reward the policy for being random.
+        entropy_coeff: the weight of the bonus.
+        normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
+        normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
+            by itself.
+        max_importance_ratio: what the weight of an action is at most; None for any weight.
+        dtarg: how far the policy is to move.
+        beta: the weight of the penalty, at first.
+        increment: what the weight is multiplied by where the policy moved too far.
+        decrement: and where it moved less than it might.
+    """
+    # losses.KLPENPPOLoss.let
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
+    if normalize_advantage:
+        deviation = torch.clamp(
+            sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
+        )
+        centred = advantage.squeeze(-1) - sample_mean(
+            advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
+        )
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
+        gain = standard
+    else:
+        gain = advantage.squeeze(-1)
+    ratio = torch.exp(step + weight)
+    # losses.KLPENPPOLoss.terms
+    loss_objective = beta * divergence - ratio * gain
+    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    # losses.KLPENPPOLoss.metrics
+    with torch.no_grad():
+        kl_approx = -step
+        entropy = not_none(H).detach() if entropy_bonus else None
+        kl = divergence.detach()
+    # losses.KLPENPPOLoss.update
+    with torch.no_grad():
+        mean = sample_mean(divergence, mask)
+        next_beta = beta * torch.where(
+            mean > 1.5 * dtarg,
+            increment,
+            torch.where(
+                mean < dtarg / 1.5, decrement, torch.ones((), dtype=torch.float32, device=beta.device)
+            ),
+        )
+    return KLPENPPOObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy, kl=kl,
+        next_beta=next_beta,
+    )
+
+
+class KLPENPPOCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `KLPENPPOLoss`, one value per
+    sample.
+    """
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def klpenppo_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    critic_coeff: Tensor | None, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
+    clip_value: Tensor | None, log_explained_variance: bool,
+) -> KLPENPPOCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `KLPENPPOLoss`, one value per
+    sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1]; what the value of the state moves towards; by the value
+            estimator if it is missing.
+        old_value: float32 [*batch, 1]; the value that the critic writes; with `clip_value`, that of the
+            critic which collected the data, too; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        critic_coeff: the weight of the critic's term; 0 leaves it out.
+        loss_critic_type: how the distance to the target is measured.
+        clip_value: how far a value may move from the old one before that stops paying; None for any
+            distance.
+        log_explained_variance: return how much of the variance of the targets the critic explains.
+    """
+    # losses.KLPENPPOLoss.let
+    far = distance_loss(v, value_target.squeeze(-1), loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        error = torch.maximum(far, distance_loss(near, value_target.squeeze(-1), loss_critic_type))
+    else:
+        error = far
+    # losses.KLPENPPOLoss.terms
+    loss_critic = not_none(critic_coeff) * error
+    # losses.KLPENPPOLoss.metrics
+    with torch.no_grad():
+        explained_variance = (
+            1
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
+            else None
+        )
+        value_clip_fraction = (
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
+        )
+    return KLPENPPOCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
+        value_clip_fraction=value_clip_fraction,
+    )
+
+
+class KLPENPPOLoss(PPOLoss):
+    """The losses of proximal policy optimization with a penalty (Schulman et al. 2017, eq. 8): the
+    objective of `PPOLoss`, and how far the policy has moved from that which collected the data, or with
+    `delay_actor` from its target. The weight of the penalty adapts itself, so that the policy moves by
+    about `dtarg`.
+
+        `loss_objective` trains `actor_network`.
+        `loss_entropy` trains `actor_network`.
+        `loss_critic` trains `critic_network`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        advantage: advantage; how much better the action was than expected; by the value estimator if it
+            is missing
+        value_target: value_target; what the value of the state moves towards; by the value estimator if
+            it is missing
+        value: state_value; the value that the critic writes; with `clip_value`, that of the critic
+            which collected the data, too
+        sample_log_prob: action_log_prob; the log-probability of the action when it was chosen
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+    """
+
+    @dataclass
+    class _AcceptedKeys(PPOLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+
+    default_value_estimator = ValueEstimators.GAE
+    supported_value_estimators = (
+        ValueEstimators.GAE,
+        ValueEstimators.TD0,
+        ValueEstimators.TD1,
+        ValueEstimators.TDLambda,
+        ValueEstimators.MAGAE,
+        ValueEstimators.VTrace,
+    )
+    value_role = "value"
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "advantage": 1,
+        "value_target": 1,
+        "value": 1,
+        "sample_log_prob": 0,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {
+        "loss_objective": ("actor_network",),
+        "loss_entropy": ("actor_network",),
+        "loss_critic": ("critic_network",),
+    }
+    out_keys: ClassVar[list[str]] = [
+        "loss_objective",
+        "loss_entropy",
+        "loss_critic",
+        "kl_approx",
+        "entropy",
+        "explained_variance",
+        "value_clip_fraction",
+        "kl",
+    ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "objective": LossPart(
+            ("loss_objective", "loss_entropy", "kl_approx", "entropy", "kl"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+        "critic": LossPart(
+            ("loss_critic", "explained_variance", "value_clip_fraction"),
+            now=("actor_network", "critic_network"),
+            next=("actor_network", "critic_network"),
+        ),
+    }
+
+    actor_network: TensorDictModuleBase
+    actor_network_params: TensorDictParams
+    target_actor_network_params: TensorDictParams
+    critic_network: TensorDictModuleBase | None
+    critic_network_params: TensorDictParams | None
+    critic_coeff: Tensor | None
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"]
+    clip_value: Tensor | None
+    separate_losses: bool
+    entropy_bonus: bool
+    samples_mc_entropy: int
+    entropy_coeff: Tensor
+    log_explained_variance: bool
+    normalize_advantage: bool
+    normalize_advantage_exclude_dims: Sequence[int]
+    delay_actor: bool
+    max_importance_ratio: Tensor | None
+    dtarg: float
+    beta: Tensor
+    increment: float
+    decrement: float
+    samples_mc_kl: int
+    has_critic_coeff: bool
+
+    def __init__(
+        self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
+        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
+        normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
+        delay_actor: bool = False, max_importance_ratio: float | None = None, dtarg: float = 0.01,
+        beta: float = 1.0, increment: float = 2.0, decrement: float = 0.5, samples_mc_kl: int = 1,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        """The losses of proximal policy optimization with a penalty (Schulman et al. 2017, eq. 8): the
+        objective of `PPOLoss`, and how far the policy has moved from that which collected the data, or with
+        `delay_actor` from its target.
+
+        Args:
+            actor_network: the policy, which gives a distribution over `action`.
+            critic_network: the value of a state, `state_value`.
+            critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
+                where given(critic_network), >= 0.
+            loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
+            clip_value: how far a value may move from the old one before that stops paying; None for any
+                distance. Defaults to None, > 0.
+            separate_losses: let the policy's term alone train what the networks share. Defaults to False.
+            entropy_bonus: reward the policy for being random. Defaults to True.
+            samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
+                >= 1.
+            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            log_explained_variance: return how much of the variance of the targets the critic explains.
+                Defaults to True.
+            normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
+            normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
+                by itself. Defaults to ().
+            delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+                `HardUpdate` moves. Defaults to False.
+            max_importance_ratio: what the weight of an action is at most; None for any weight. Defaults to
+                None, > 0.
+            dtarg: how far the policy is to move. Defaults to 0.01, > 0.
+            beta: the weight of the penalty, at first. Defaults to 1.0, >= 0.
+            increment: what the weight is multiplied by where the policy moved too far. Defaults to 2.0, >=
+                1.
+            decrement: and where it moved less than it might. Defaults to 0.5, <= 1, > 0.
+            samples_mc_kl: how many draws estimate a divergence that has no closed form. Defaults to 1, >=
+                1.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
+            functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
+                they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
+
+        Raises:
+            TypeError: if a network is not a module, or a policy gives no distribution.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        LossModule.__init__(self, functional=functional)
+        if critic_coeff is None and critic_network is not None:
+            critic_coeff = 1.0
+        if entropy_coeff is None:
+            entropy_coeff = 0.01
+        if critic_coeff is not None and not critic_coeff >= 0:
+            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if loss_critic_type not in ("smooth_l1", "l2", "l1"):
+            raise ValueError(
+                f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
+            )
+        if clip_value is not None and not clip_value > 0:
+            raise ValueError(f"clip_value must be > 0, got {clip_value}")
+        if not samples_mc_entropy >= 1:
+            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
+        if entropy_coeff is not None and not entropy_coeff >= 0:
+            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
+        if max_importance_ratio is not None and not max_importance_ratio > 0:
+            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
+        if not dtarg > 0:
+            raise ValueError(f"dtarg must be > 0, got {dtarg}")
+        if not beta >= 0:
+            raise ValueError(f"beta must be >= 0, got {beta}")
+        if not increment >= 1:
+            raise ValueError(f"increment must be >= 1, got {increment}")
+        if not decrement <= 1:
+            raise ValueError(f"decrement must be <= 1, got {decrement}")
+        if not decrement > 0:
+            raise ValueError(f"decrement must be > 0, got {decrement}")
+        if not samples_mc_kl >= 1:
+            raise ValueError(f"samples_mc_kl must be >= 1, got {samples_mc_kl}")
+        if critic_coeff and critic_network is None:
+            raise ValueError("a critic_coeff needs a critic_network")
+        self.loss_critic_type = loss_critic_type
+        self.separate_losses = separate_losses
+        self.entropy_bonus = entropy_bonus
+        self.samples_mc_entropy = samples_mc_entropy
+        self.log_explained_variance = log_explained_variance
+        self.normalize_advantage = normalize_advantage
+        self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
+        self.delay_actor = delay_actor
+        self.dtarg = dtarg
+        self.increment = increment
+        self.decrement = decrement
+        self.samples_mc_kl = samples_mc_kl
+        self.has_critic_coeff = bool(critic_coeff)
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
+        self.convert_to_functional(
+            as_policy(actor_network, "actor_network", type(self).__name__),
+            "actor_network",
+            create_target_params=delay_actor,
+        )
+        if critic_network is not None:
+            self.convert_to_functional(
+                critic_network,
+                "critic_network",
+                create_target_params=False,
+                compare_against=actor_network.parameters() if separate_losses else None,
+            )
+        else:
+            self.critic_network = None
+            self.critic_network_params = None
+        add_coefficient(self, "critic_coeff", critic_coeff)
+        add_coefficient(self, "clip_value", clip_value)
+        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_coefficient(self, "max_importance_ratio", max_importance_ratio)
+        add_coefficient(self, "beta", beta, adapted=True)
+        self._place_buffers(device)
+        self.make_value_estimator()
+        self.reset_out_keys()
+
+    def _is_returned(self, name: str) -> bool:
+        match name:
+            case "loss_entropy":
+                return bool(self.entropy_bonus)
+            case "loss_critic":
+                return bool(self.has_critic_coeff)
+            case "entropy":
+                return bool(self.entropy_bonus)
+            case "explained_variance":
+                return bool(self.has_critic_coeff and self.log_explained_variance)
+            case "value_clip_fraction":
+                return bool(self.clip_value is not None and self.has_critic_coeff)
+            case _:
+                return True
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            *(
+                [*self.functional_network("actor_network").stored_keys]
+                if self._wants("objective") and not self.delay_actor
+                else []
+            ),
+            *([keys.action] if self._wants("objective") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def _further_keys(self) -> list[NestedKey]:
+        keys = self.tensor_keys
+        return [
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
+        ]
+
+    def _klpenppo_objective_terms(self, tensordict: TensorDictBase) -> KLPENPPOObjectiveTerms:
+        """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
+        one value per sample.
+        """
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        # losses.KLPENPPOLoss.let
+        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        before = (
+            actor_network.dist("target", tensordict, generator=self.generator)
+            if self.delay_actor
+            else actor_network.dist("stored", tensordict, generator=self.generator)
+        )
+        old = (
+            before.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
+            if self.delay_actor
+            else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
+        )
+        divergence = before.kl(actor_network_now, self.samples_mc_kl)
+        return klpenppo_objective(
+            log_p, H, old, divergence, self._read(tensordict, keys.advantage, "advantage"),
+            self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
+            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
+            normalize_advantage=self.normalize_advantage,
+            normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg, beta=self.beta.clone(),
+            increment=self.increment, decrement=self.decrement,
+        )
+
+    def _klpenppo_critic_terms(self, tensordict: TensorDictBase) -> KLPENPPOCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `KLPENPPOLoss`, one value per
+        sample.
+        """
+        keys = self.tensor_keys
+        # losses.KLPENPPOLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return klpenppo_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
+            clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
+        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        tensordict = self._with_estimates(
+            tensordict,
+            [
+                *([keys.advantage] if self._wants("objective") else []),
+                *([keys.value_target] if self._wants("critic") else []),
+            ],
+        )
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._klpenppo_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["kl"] = objective_terms.kl
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._klpenppo_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+        if self.training and self._wants("objective"):
+            adapt(self, "beta", objective_terms.next_beta)
+        return TensorDict(outputs)
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> KLPENPPOLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            advantage: NestedKey | None = ...,
+            value_target: NestedKey | None = ...,
+            value: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> KLPENPPOLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -1075,5 +1568,12 @@ if TYPE_CHECKING:
     ]):
         """What `ClipPPOLoss` returns."""
 
+    class KLPENPPOLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss_objective", "loss_entropy", "loss_critic", "kl_approx", "entropy", "explained_variance", "value_clip_fraction", "kl"],
+        Float[Tensor, "*batch"],
+    ]):
+        """What `KLPENPPOLoss` returns."""
+
 else:
-    PPOLossOutput = ClipPPOLossOutput = TensorDict
+    PPOLossOutput = ClipPPOLossOutput = KLPENPPOLossOutput = TensorDict

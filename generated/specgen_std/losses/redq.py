@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=887aa8d891ec719c163cc6b0fc2e0c93ca6ec7cb4f899770b496a9dc1e6894c8
+# specgen: sha256=74162f169fa14b3cff5745d384f44e5fecdf8da155a730659c64d828465a7250
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled,
+    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled, term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from specgen_std.losses.sac import SACLoss
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -77,9 +76,10 @@ def redq_loss(
     """
     # losses.REDQLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
-    goal = value_estimate(next_value).detach()
-    both = 0.5 * (log_p + next_log_p).detach()
+    with torch.no_grad():
+        next_value = (next_q_chosen - alpha * next_log_p).amin(dim=0)
+        goal = value_estimate(next_value).detach()
+        both = 0.5 * (log_p + next_log_p).detach()
     # losses.REDQLoss.terms
     loss_actor = (alpha * log_p - q_new).mean(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).mean(dim=0)
@@ -102,7 +102,7 @@ def redq_loss(
     )
 
 
-class REDQLoss(SACLoss):
+class REDQLoss(LossModule):
     """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
     actor-critic with many action values, of which a few that are drawn anew for each batch give the
     value of the next action, and whose mean the policy moves towards.
@@ -125,7 +125,7 @@ class REDQLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(SACLoss._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -139,7 +139,6 @@ class REDQLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
@@ -183,7 +182,7 @@ class REDQLoss(SACLoss):
         alpha_init: float = 1.0, min_alpha: float | None = 0.1, max_alpha: float | None = 10.0,
         fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", sub_sample_len: int = 2,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
         actor-critic with many action values, of which a few that are drawn anew for each batch give the
@@ -213,12 +212,13 @@ class REDQLoss(SACLoss):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if not num_qvalue_nets >= 2:
@@ -269,6 +269,7 @@ class REDQLoss(SACLoss):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
 
     def _auto_target_entropy(self) -> float:
@@ -282,9 +283,6 @@ class REDQLoss(SACLoss):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
-
-    def _is_returned(self, name: str) -> bool:
-        return True
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -303,15 +301,16 @@ class REDQLoss(SACLoss):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.REDQLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_log_p = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
-        next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_action, next_log_p = next_dist.rsample_and_log_prob()
+            next_q = qvalue_network.target(
+                next_tensordict,
+                keys.state_action_value,
+                {keys.action: next_action},
+                randomness=self.vmap_randomness,
+            ).squeeze(-1)
+            next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
@@ -340,6 +339,24 @@ class REDQLoss(SACLoss):
             }
         )
 
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,
+        `state_action_value_actor`, `action_log_prob_actor`, `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
     if TYPE_CHECKING:
 
         @property
@@ -362,7 +379,7 @@ class REDQLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> REDQLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=03792223520d7b37153994436a5fbefd321ed7dc7253ccd52d258ed91cff743b
+# specgen: sha256=f16e322f3125718ab94e337f94ce54c7eb99a7e279639668c698dad7f18d90e7
 """Random network distillation."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from specgen_runtime.objectives import LossModule, Normalizer, Reduction, bernoulli_of, not_none, with_methods
+from specgen_runtime.objectives import LossModule, Normalizer, Reduction, bernoulli_of, with_methods
 from specgen_runtime.objectives.weighting import combined_mask
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -55,8 +55,11 @@ def rnd_loss(
         obs_clip: how far normalized observations are from 0 at most.
     """
     # losses.RNDLoss.let
-    near = torch.clamp(obs_rms.normalize(observation), -obs_clip, obs_clip) if obs_rms is not None else None
-    seen = not_none(near) if obs_rms is not None else observation
+    if obs_rms is not None:
+        near = torch.clamp(obs_rms.normalize(observation), -obs_clip, obs_clip)
+        seen = near
+    else:
+        seen = observation
     wanted = target_network_frozen_now_of_observation(seen)
     error = ((predictor_network_now_of_observation(seen) - wanted) ** 2).mean(dim=-1)
     # losses.RNDLoss.terms

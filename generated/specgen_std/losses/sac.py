@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fbaa89295bfadc877ba808092f30601a801350227d2727b971a7985a6ae427fe
+# specgen: sha256=b09e3a8bc1b2f67d25b771eebbb0aa58efd3e099c434d1290e1db93b7f23e0c3
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, not_none, own_buffer, settle, settled,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
+    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -30,17 +30,60 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACLossTerms", "SACLoss", "SACLossOutput",
-    "SACLossTerms",
+    "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput", "DiscreteSACQvalueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms",
 ]
 
 
-class SACLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class SACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def sac_qvalue(
+    next_q: Tensor | None, value_network_target_next: Tensor | None, next_action_log_prob: Tensor | None,
+    q: Tensor, value_estimate: Callable[[Tensor], Tensor], *, has_value_network: bool,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor | None,
+) -> SACQvalueTerms:
+    """`loss_qvalue` and `priority` of `SACLoss`, one value per sample.
+
+    Args:
+        next_q: float32 [ensemble, *batch], from `qvalue_network`; needed where not has_value_network.
+        value_network_target_next: float32 [*batch], from `value_network`; needed where
+            has_value_network.
+        next_action_log_prob: float32 [*batch], from `actor_network`; needed where not
+            has_value_network.
+        q: float32 [ensemble, *batch], from `qvalue_network`.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        has_value_network: whether `value_network` was given.
+        loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature; needed where not has_value_network.
+    """
+    # losses.SACLoss.let
+    alpha = torch.exp(not_none(log_alpha)).detach() if not has_value_network else None
+    with torch.no_grad():
+        next_value = (
+            not_none(value_network_target_next)
+            if has_value_network
+            else (not_none(next_q) - not_none(alpha) * not_none(next_action_log_prob)).amin(dim=0)
+        )
+        goal = value_estimate(next_value).detach()
+    # losses.SACLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.SACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return SACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class SACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
 
     loss_actor: Tensor
-    """[*batch], before the reduction"""
-    loss_qvalue: Tensor
     """[*batch], before the reduction"""
     loss_alpha: Tensor
     """[*batch], before the reduction"""
@@ -48,58 +91,69 @@ class SACLossTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor
     """to be logged"""
-    priority: Tensor
-    """[*batch, 1]; the squared temporal-difference error"""
 
 
-def sac_loss(
-    next_q: Tensor, next_action_log_prob: Tensor, q: Tensor, log_p: Tensor, q_new: Tensor,
-    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, log_alpha: Tensor,
-) -> SACLossTerms:
-    """The terms of `SACLoss`, one value per sample.
+def sac_actor(log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor) -> SACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample.
 
     Args:
-        next_q: float32 [ensemble, *batch], from `qvalue_network`.
-        next_action_log_prob: float32 [*batch], from `actor_network`.
-        q: float32 [ensemble, *batch], from `qvalue_network`.
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
-        loss_function: how the distance to the target is measured.
         target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_value = (next_q - alpha * next_action_log_prob).amin(dim=0)
-    goal = value_estimate(next_value).detach()
     # losses.SACLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
         entropy = -log_p
-    # losses.SACLoss.writes
+    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+
+
+class SACValueTerms(NamedTuple):
+    """`loss_value` of `SACLoss`, one value per sample."""
+
+    loss_value: Tensor
+    """[*batch], before the reduction"""
+
+
+def sac_value(
+    v: Tensor, v_q: Tensor, v_action_log_prob: Tensor, *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    log_alpha: Tensor,
+) -> SACValueTerms:
+    """`loss_value` of `SACLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `value_network`.
+        v_q: float32 [ensemble, *batch], from `qvalue_network`.
+        v_action_log_prob: float32 [*batch], from `actor_network`.
+        loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.SACLoss.let
+    alpha = torch.exp(log_alpha).detach()
     with torch.no_grad():
-        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
-    return SACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
-        priority=priority,
-    )
+        v_goal = (v_q.amin(dim=0) - alpha * v_action_log_prob).detach()
+    # losses.SACLoss.terms
+    loss_value = distance_loss(v, v_goal, loss_function)
+    return SACValueTerms(loss_value=loss_value)
 
 
 class SACLoss(LossModule):
     """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
     5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
     action, the policy towards actions that are worth most, and the temperature until the policy has the
-    entropy that is wanted.
+    entropy that is wanted. With a `value_network` the return has the value of the next state, which is
+    learnt beside them (Haarnoja et al. 2018, the first version, eq. 5).
 
         `loss_actor` trains `actor_network`.
         `loss_qvalue` trains `qvalue_network`.
         `loss_alpha` trains `log_alpha`.
+        `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -111,6 +165,7 @@ class SACLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: action_log_prob; where the policy writes the log-probability of its draw; not read
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -125,17 +180,41 @@ class SACLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "action_log_prob"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "state_action_value": 1}
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "value": 1,
+        "state_action_value": 1,
+    }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+        "loss_value": ("value_network",),
     }
-    out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    out_keys: ClassVar[list[str]] = [
+        "loss_actor",
+        "loss_qvalue",
+        "loss_alpha",
+        "loss_value",
+        "alpha",
+        "entropy",
+    ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",),
+            now=("qvalue_network",),
+            next=("actor_network", "qvalue_network", "value_network"),
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+        "value": LossPart(("loss_value",), now=("actor_network", "qvalue_network", "value_network"), next=()),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -143,6 +222,9 @@ class SACLoss(LossModule):
     qvalue_network: TensorDictModuleBase
     qvalue_network_params: TensorDictParams
     target_qvalue_network_params: TensorDictParams
+    value_network: TensorDictModuleBase | None
+    value_network_params: TensorDictParams | None
+    target_value_network_params: TensorDictParams | None
     loss_function: Literal["l2", "l1", "smooth_l1"]
     num_qvalue_nets: int
     delay_actor: bool
@@ -152,19 +234,22 @@ class SACLoss(LossModule):
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool
+    delay_value: bool
+    skip_done_states: bool
     log_alpha: Tensor
     min_log_alpha: Tensor | None
     max_log_alpha: Tensor | None
 
     def __init__(
-        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module], *,
-        action_spec: TensorSpec | None = None, loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1",
-        num_qvalue_nets: int = 2, delay_actor: bool = False, delay_qvalue: bool = True,
-        separate_losses: bool = False, alpha_init: float = 1.0, min_alpha: float | None = None,
-        max_alpha: float | None = None, fixed_alpha: bool = False,
-        target_entropy: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
+        self, actor_network: nn.Module, qvalue_network: nn.Module | list[nn.Module],
+        value_network: nn.Module | None = None, *, action_spec: TensorSpec | None = None,
+        loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1", num_qvalue_nets: int = 2,
+        delay_actor: bool = False, delay_qvalue: bool = True, separate_losses: bool = False,
+        alpha_init: float = 1.0, min_alpha: float | None = None, max_alpha: float | None = None,
+        fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", delay_value: bool = True,
+        skip_done_states: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
         5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
@@ -175,6 +260,7 @@ class SACLoss(LossModule):
             actor_network: the policy, which gives a distribution over `action`.
             qvalue_network: the value of an action, `state_action_value`; one module, or one for each
                 member.
+            value_network: the value of a state, `state_value`; without one it is that of a next action.
             action_spec: the spec of `action`, or a composite that holds it.
             loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
             num_qvalue_nets: how many action values are learnt; the smallest one counts. Defaults to 2, >=
@@ -188,6 +274,9 @@ class SACLoss(LossModule):
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
             target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            delay_value: give the values of states target parameters. Defaults to True.
+            skip_done_states: without effect, since what is behind the end of an episode never counts.
+                Defaults to False.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -195,6 +284,7 @@ class SACLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -219,6 +309,8 @@ class SACLoss(LossModule):
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha
+        self.delay_value = delay_value
+        self.skip_done_states = skip_done_states
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -234,6 +326,19 @@ class SACLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        if value_network is not None:
+            self.convert_to_functional(
+                value_network,
+                "value_network",
+                create_target_params=delay_value,
+                compare_against=[*actor_network.parameters(), *self.shared_by_members(qvalue_network)]
+                if separate_losses
+                else None,
+            )
+        else:
+            self.value_network = None
+            self.value_network_params = None
+            self.target_value_network_params = None
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "_target_entropy", target_entropy, self._auto_target_entropy)
@@ -245,7 +350,9 @@ class SACLoss(LossModule):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
+        self.reset_out_keys()
 
     def _auto_target_entropy(self) -> float:
         return -action_size(self, "action", self.tensor_keys.action, self._action_spec, self.actor_network)
@@ -259,11 +366,108 @@ class SACLoss(LossModule):
         """
         return settled(self, "_target_entropy", self._auto_target_entropy)
 
+    def _is_returned(self, name: str) -> bool:
+        match name:
+            case "loss_value":
+                return bool(self.value_network is not None)
+            case _:
+                return True
+
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the loss reads; what its keywords are called when it is called with tensors."""
         keys = self.tensor_keys
-        return [*self._network_in_keys, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+        return [
+            *self._network_in_keys,
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
+        ]
+
+    def _sac_qvalue_terms(self, tensordict: TensorDictBase) -> SACQvalueTerms:
+        """`loss_qvalue` and `priority` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
+        with torch.no_grad():
+            next_dist = (
+                actor_network.dist("live", next_tensordict, generator=self.generator)
+                if not self.value_network is not None
+                else None
+            )
+            next_action, next_action_log_prob = (
+                not_none(next_dist).rsample_and_log_prob()
+                if not self.value_network is not None
+                else (None, None)
+            )
+            next_q = (
+                qvalue_network.target(
+                    next_tensordict,
+                    keys.state_action_value,
+                    {keys.action: not_none(next_action)},
+                    randomness=self.vmap_randomness,
+                ).squeeze(-1)
+                if not self.value_network is not None
+                else None
+            )
+            value_network_target_next = (
+                self.functional_network("value_network").target(next_tensordict, keys.value).squeeze(-1)
+                if self.value_network is not None
+                else None
+            )
+        q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
+            -1
+        )
+        return sac_qvalue(
+            next_q,
+            value_network_target_next,
+            next_action_log_prob,
+            q,
+            self._value_estimate(tensordict),
+            has_value_network=self.value_network is not None,
+            loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
+            if not self.value_network is not None
+            else None,
+        )
+
+    def _sac_actor_terms(self, tensordict: TensorDictBase) -> SACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        new_action, log_p = dist.rsample_and_log_prob()
+        q_new = qvalue_network.frozen(
+            tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
+        ).squeeze(-1)
+        return sac_actor(
+            log_p, q_new, target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def _sac_value_terms(self, tensordict: TensorDictBase) -> SACValueTerms:
+        """`loss_value` of `SACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.SACLoss.let
+        v = self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
+        with torch.no_grad():
+            v_dist = actor_network.dist("target", tensordict, generator=self.generator)
+            v_action, v_action_log_prob = v_dist.rsample_and_log_prob()
+            v_q = qvalue_network.target(
+                tensordict, keys.state_action_value, {keys.action: v_action}, randomness=self.vmap_randomness
+            ).squeeze(-1)
+        return sac_value(
+            v, v_q, v_action_log_prob, loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.
@@ -272,41 +476,37 @@ class SACLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
-        actor_network = self.functional_network("actor_network")
-        qvalue_network = self.functional_network("qvalue_network")
-        # losses.SACLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_action_log_prob = next_dist.rsample_and_log_prob()
-        next_q = qvalue_network.target(
-            next_tensordict,
-            keys.state_action_value,
-            {keys.action: next_action},
-            randomness=self.vmap_randomness,
-        ).squeeze(-1)
-        q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
-            -1
-        )
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
-        new_action, log_p = dist.rsample_and_log_prob()
-        q_new = qvalue_network.frozen(
-            tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
-        ).squeeze(-1)
-        terms = sac_loss(
-            next_q, next_action_log_prob, q, log_p, q_new, self._value_estimate(tensordict),
-            loss_function=self.loss_function, target_entropy=self.target_entropy,
-            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
-        )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-                "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
-        )
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        if self._wants("value"):
+            value_terms = self._sac_value_terms(tensordict)
+            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
@@ -324,6 +524,7 @@ class SACLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
@@ -333,12 +534,54 @@ class SACLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class DiscreteSACLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class DiscreteSACQvalueTerms(NamedTuple):
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def discrete_sac_qvalue(
+    qvalue_network_target_next: Tensor, next_dist_log_probs: Tensor, next_dist_probs: Tensor,
+    qvalue_network_now: Tensor, action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    loss_function: Literal["l2", "l1", "smooth_l1"], log_alpha: Tensor,
+) -> DiscreteSACQvalueTerms:
+    """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample.
+
+    Args:
+        qvalue_network_target_next: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        next_dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
+        next_dist_probs: float32 [*batch, n_actions], from `actor_network`.
+        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
+        action: int64 [*batch]; what was done.
+        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
+        loss_function: how the distance to the target is measured.
+        log_alpha: float32 []; logarithm of the temperature.
+    """
+    # losses.DiscreteSACLoss.let
+    alpha = torch.exp(log_alpha).detach()
+    with torch.no_grad():
+        next_q = qvalue_network_target_next.amin(dim=0)
+        next_log_p = torch.clamp(next_dist_log_probs, min=-1.0e8)
+        next_value = (next_dist_probs * (next_q - alpha * next_log_p)).sum(dim=-1)
+        goal = value_estimate(next_value).detach()
+    q = torch.gather(
+        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
+    ).squeeze(-1)
+    # losses.DiscreteSACLoss.terms
+    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
+    # losses.DiscreteSACLoss.writes
+    with torch.no_grad():
+        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
+    return DiscreteSACQvalueTerms(loss_qvalue=loss_qvalue, priority=priority)
+
+
+class DiscreteSACActorTerms(NamedTuple):
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
 
     loss_actor: Tensor
-    """[*batch], before the reduction"""
-    loss_qvalue: Tensor
     """[*batch], before the reduction"""
     loss_alpha: Tensor
     """[*batch], before the reduction"""
@@ -346,62 +589,38 @@ class DiscreteSACLossTerms(NamedTuple):
     """to be logged"""
     entropy: Tensor
     """to be logged"""
-    priority: Tensor
-    """[*batch, 1]; the squared temporal-difference error"""
 
 
-def discrete_sac_loss(
-    qvalue_network_target_next: Tensor, next_dist_log_probs: Tensor, next_dist_probs: Tensor,
-    qvalue_network_now: Tensor, p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor,
-    action: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
-    loss_function: Literal["l2", "l1", "smooth_l1"], target_entropy: Tensor, log_alpha: Tensor,
-) -> DiscreteSACLossTerms:
-    """The terms of `DiscreteSACLoss`, one value per sample.
+def discrete_sac_actor(
+    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, target_entropy: Tensor,
+    log_alpha: Tensor,
+) -> DiscreteSACActorTerms:
+    """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample.
 
     Args:
-        qvalue_network_target_next: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
-        next_dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
-        next_dist_probs: float32 [*batch, n_actions], from `actor_network`.
-        qvalue_network_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
         p: float32 [*batch, n_actions], from `actor_network`.
         dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
         qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
-        action: int64 [*batch]; what was done.
-        value_estimate: from the value of the next state, [*batch], to the target, [*batch].
-        loss_function: how the distance to the target is measured.
         target_entropy: the entropy that is wanted.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.DiscreteSACLoss.let
     alpha = torch.exp(log_alpha).detach()
-    next_q = qvalue_network_target_next.amin(dim=0)
-    next_log_p = torch.clamp(next_dist_log_probs, min=-1.0e8)
-    next_value = (next_dist_probs * (next_q - alpha * next_log_p)).sum(dim=-1)
-    goal = value_estimate(next_value).detach()
-    q = torch.gather(
-        qvalue_network_now, -1, action.expand(len(qvalue_network_now), *action.shape).unsqueeze(-1)
-    ).squeeze(-1)
     all_log_p = torch.clamp(dist_log_probs, min=-1.0e8)
-    log_p = (p * all_log_p).sum(dim=-1)
+    with torch.no_grad():
+        log_p = (p * all_log_p).sum(dim=-1)
     q_all = qvalue_network_frozen_now.amin(dim=0)
     # losses.DiscreteSACLoss.terms
     loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
-    loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
         entropy = -log_p
-    # losses.DiscreteSACLoss.writes
-    with torch.no_grad():
-        priority = torch.abs(q - goal).amax(dim=0).unsqueeze(-1)
-    return DiscreteSACLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
-        priority=priority,
-    )
+    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
 
 
-class DiscreteSACLoss(SACLoss):
+class DiscreteSACLoss(LossModule):
     """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
     learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
 
@@ -423,7 +642,7 @@ class DiscreteSACLoss(SACLoss):
     """
 
     @dataclass
-    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage, reportIncompatibleVariableOverride]
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         action: NestedKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
@@ -437,7 +656,6 @@ class DiscreteSACLoss(SACLoss):
 
     default_value_estimator = ValueEstimators.TD0
     supported_value_estimators = (ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda)
-    value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action_value": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
@@ -445,6 +663,14 @@ class DiscreteSACLoss(SACLoss):
         "loss_alpha": ("log_alpha",),
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "qvalue": LossPart(
+            ("loss_qvalue",), now=("qvalue_network",), next=("actor_network", "qvalue_network")
+        ),
+        "actor": LossPart(
+            ("loss_actor", "loss_alpha", "alpha", "entropy"), now=("actor_network", "qvalue_network"), next=()
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -459,6 +685,7 @@ class DiscreteSACLoss(SACLoss):
     min_alpha: float | None
     max_alpha: float | None
     fixed_alpha: bool
+    target_entropy: Tensor
     num_actions: int | None
     target_entropy_weight: float
     log_alpha: Tensor
@@ -474,7 +701,7 @@ class DiscreteSACLoss(SACLoss):
         target_entropy: float | Literal["auto"] = "auto", num_actions: int | None = None,
         target_entropy_weight: float = 0.98, action_space: ActionSpaceName | TensorSpec | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
         learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
@@ -507,12 +734,13 @@ class DiscreteSACLoss(SACLoss):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
-        LossModule.__init__(self)
+        super().__init__()
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
         if not num_qvalue_nets >= 1:
@@ -568,15 +796,8 @@ class DiscreteSACLoss(SACLoss):
             high=math.log(max_alpha) if max_alpha is not None else None,
             fixed=fixed_alpha,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
-
-    @property
-    def target_entropy(self) -> Tensor:
-        """The buffer `target_entropy`."""
-        return own_buffer(self, "target_entropy")
-
-    def _is_returned(self, name: str) -> bool:
-        return True
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -584,11 +805,61 @@ class DiscreteSACLoss(SACLoss):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *(
+                [keys.action, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
+
+    def _discrete_sac_qvalue_terms(self, tensordict: TensorDictBase) -> DiscreteSACQvalueTerms:
+        """`loss_qvalue` and `priority` of `DiscreteSACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.DiscreteSACLoss.let
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            qvalue_network_target_next = qvalue_network.target(
+                next_tensordict, keys.action_value, randomness=self.vmap_randomness
+            )
+            next_dist_log_probs = next_dist.log_probs()
+            next_dist_probs = next_dist.probs()
+        qvalue_network_now = qvalue_network.live(
+            tensordict, keys.action_value, randomness=self.vmap_randomness
+        )
+        return discrete_sac_qvalue(
+            qvalue_network_target_next,
+            next_dist_log_probs,
+            next_dist_probs,
+            qvalue_network_now,
+            action_index(
+                self._read(tensordict, keys.action, "action"),
+                qvalue_network_target_next[0],
+                self.action_space,
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
+
+    def _discrete_sac_actor_terms(self, tensordict: TensorDictBase) -> DiscreteSACActorTerms:
+        """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample."""
+        keys = self.tensor_keys
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.DiscreteSACLoss.let
+        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        p = dist.probs()
+        dist_log_probs = dist.log_probs()
+        qvalue_network_frozen_now = qvalue_network.frozen(
+            tensordict, keys.action_value, randomness=self.vmap_randomness
+        )
+        return discrete_sac_actor(
+            p, dist_log_probs, qvalue_network_frozen_now, target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch, and write `priority` into it.
@@ -597,60 +868,39 @@ class DiscreteSACLoss(SACLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
-        actor_network = self.functional_network("actor_network")
-        qvalue_network = self.functional_network("qvalue_network")
-        # losses.DiscreteSACLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        qvalue_network_target_next = qvalue_network.target(
-            next_tensordict, keys.action_value, randomness=self.vmap_randomness
-        )
-        next_dist_log_probs = next_dist.log_probs()
-        next_dist_probs = next_dist.probs()
-        qvalue_network_now = qvalue_network.live(
-            tensordict, keys.action_value, randomness=self.vmap_randomness
-        )
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
-        p = dist.probs()
-        dist_log_probs = dist.log_probs()
-        qvalue_network_frozen_now = qvalue_network.frozen(
-            tensordict, keys.action_value, randomness=self.vmap_randomness
-        )
-        terms = discrete_sac_loss(
-            qvalue_network_target_next,
-            next_dist_log_probs,
-            next_dist_probs,
-            qvalue_network_now,
-            p,
-            dist_log_probs,
-            qvalue_network_frozen_now,
-            action_index(
-                self._read(tensordict, keys.action, "action"),
-                qvalue_network_target_next[0],
-                self.action_space,
-            ),
-            self._value_estimate(tensordict),
-            loss_function=self.loss_function,
-            target_entropy=self.target_entropy,
-            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
-        )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-                "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
-            }
-        )
+        outputs: dict[str, Tensor] = {}
+        if self._wants("qvalue"):
+            qvalue_terms = self._discrete_sac_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+        if self._wants("actor"):
+            actor_terms = self._discrete_sac_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
         @property
-        def tensor_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-            self,
-        ) -> DiscreteSACLoss._AcceptedKeys: ...
+        def tensor_keys(self) -> DiscreteSACLoss._AcceptedKeys: ...
         def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
             self,
             *,
@@ -669,14 +919,15 @@ class DiscreteSACLoss(SACLoss):
         def __call__(self, tensordict: TensorDictBase, /) -> DiscreteSACLossOutput: ...
         @overload
         def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
-        def __call__(self, *args: Any, **inputs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
 if TYPE_CHECKING:
 
     class SACLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"], Float[Tensor, "*batch"],
+        Literal["loss_actor", "loss_qvalue", "loss_alpha", "loss_value", "alpha", "entropy"],
+        Float[Tensor, "*batch"],
     ]):
         """What `SACLoss` returns."""
 

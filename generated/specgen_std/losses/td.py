@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=12695b49c53f447144f63fbaa0a0abbffa2785d203a560b66e407ebf78911eeb
+# specgen: sha256=4a056b9eba5583813eb52fca10701ff7ada7c6a6fd1c85d2768548cfd8ec6ae4
 """What losses have in common whose value networks move towards bootstrapped returns."""
 
 from __future__ import annotations

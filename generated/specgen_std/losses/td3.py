@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=241a9635721d170aa77c345fd2bbbb11ef8774a94c3c2a1595e7184601593176
+# specgen: sha256=5509bc6893178cc0c3a6c44b376ff5ac27ee02eb7933d01fc0dc97a2570bea31
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ScalarOutputMode, ValueEstimators, add_bounds, distance_loss, next_key,
-    normal_like,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_bounds, distance_loss, next_key,
+    normal_like, term_alone,
 )
 from specgen_runtime.objectives.samples import sample_mean
 from specgen_runtime.specs import TensorSpec
@@ -28,19 +28,45 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["TD3BCLoss", "TD3BCLossOutput", "TD3BCLossTerms", "TD3Loss", "TD3LossOutput", "TD3LossTerms"]
+__all__ = [
+    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
+    "TD3LossOutput", "TD3QvalueTerms",
+]
 
 
-class TD3LossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class TD3ActorTerms(NamedTuple):
+    """`loss_actor` and `state_action_value_actor` of `TD3Loss`, one value per sample."""
 
     loss_actor: Tensor
     """[*batch], before the reduction"""
+    state_action_value_actor: Tensor
+    """float32 [ensemble, *batch]"""
+
+
+def td3_actor(q_new: Tensor) -> TD3ActorTerms:
+    """`loss_actor` and `state_action_value_actor` of `TD3Loss`, one value per sample.
+
+    Args:
+        q_new: float32 [ensemble, *batch], from `qvalue_network`.
+    """
+    # losses.TD3Loss.let
+    q_first = q_new.select(0, 0)
+    # losses.TD3Loss.terms
+    loss_actor = -q_first
+    # losses.TD3Loss.metrics
+    with torch.no_grad():
+        state_action_value_actor = q_new.detach()
+    return TD3ActorTerms(loss_actor=loss_actor, state_action_value_actor=state_action_value_actor)
+
+
+class TD3QvalueTerms(NamedTuple):
+    """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3Loss`, one
+    value per sample.
+    """
+
     loss_qvalue: Tensor
     """[*batch], before the reduction"""
     pred_value: Tensor
-    """float32 [ensemble, *batch]"""
-    state_action_value_actor: Tensor
     """float32 [ensemble, *batch]"""
     next_state_value: Tensor
     """float32 [*batch]"""
@@ -50,16 +76,16 @@ class TD3LossTerms(NamedTuple):
     """[*batch, 1]; the squared temporal-difference error"""
 
 
-def td3_loss(
-    q_new: Tensor, standard_normal: Tensor, actor_network_target_next: Tensor,
+def td3_qvalue(
+    standard_normal: Tensor, actor_network_target_next: Tensor,
     qvalue_network_target_next_of_action: Callable[[Tensor], Tensor], q: Tensor,
     value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
     policy_noise: float, noise_clip: float, min_action: Tensor, max_action: Tensor,
-) -> TD3LossTerms:
-    """The terms of `TD3Loss`, one value per sample.
+) -> TD3QvalueTerms:
+    """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3Loss`, one
+    value per sample.
 
     Args:
-        q_new: float32 [ensemble, *batch], from `qvalue_network`.
         standard_normal: float32 [*batch, a], standard normal numbers.
         actor_network_target_next: float32 [*batch, a], from `actor_network`.
         qvalue_network_target_next_of_action: `action` to float32 [ensemble, *batch], from
@@ -73,26 +99,23 @@ def td3_loss(
         max_action: float32 [a].
     """
     # losses.TD3Loss.let
-    q_first = q_new.select(0, 0)
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3Loss.terms
-    loss_actor = -q_first
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3Loss.metrics
     with torch.no_grad():
         pred_value = q.detach()
-        state_action_value_actor = q_new.detach()
         next_state_value = next_value.detach()
         target_value = goal.detach()
     # losses.TD3Loss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
-    return TD3LossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, pred_value=pred_value,
-        state_action_value_actor=state_action_value_actor, next_state_value=next_state_value,
+    return TD3QvalueTerms(
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
         target_value=target_value, priority=priority,
     )
 
@@ -145,6 +168,16 @@ class TD3Loss(LossModule):
         "next_state_value",
         "target_value",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "actor": LossPart(
+            ("loss_actor", "state_action_value_actor"), now=("actor_network", "qvalue_network"), next=()
+        ),
+        "qvalue": LossPart(
+            ("loss_qvalue", "pred_value", "next_state_value", "target_value"),
+            now=("qvalue_network",),
+            next=("actor_network", "qvalue_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -233,20 +266,16 @@ class TD3Loss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *(
+                [keys.action, next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _td3_actor_terms(self, tensordict: TensorDictBase) -> TD3ActorTerms:
+        """`loss_actor` and `state_action_value_actor` of `TD3Loss`, one value per sample."""
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3Loss.let
@@ -254,13 +283,24 @@ class TD3Loss(LossModule):
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        return td3_actor(q_new)
+
+    def _td3_qvalue_terms(self, tensordict: TensorDictBase) -> TD3QvalueTerms:
+        """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3Loss`, one
+        value per sample.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.TD3Loss.let
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
-        terms = td3_loss(
-            q_new,
+        return td3_qvalue(
             standard_normal,
             actor_network_target_next,
             lambda action: qvalue_network.target(
@@ -277,17 +317,45 @@ class TD3Loss(LossModule):
             min_action=self.min_action,
             max_action=self.max_action,
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "pred_value": terms.pred_value,
-                "state_action_value_actor": terms.state_action_value_actor,
-                "next_state_value": terms.next_state_value,
-                "target_value": terms.target_value,
-            }
-        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("actor"):
+            actor_terms = self._td3_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
+        if self._wants("qvalue"):
+            qvalue_terms = self._td3_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["pred_value"] = qvalue_terms.pred_value
+            outputs["next_state_value"] = qvalue_terms.next_state_value
+            outputs["target_value"] = qvalue_terms.target_value
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 
@@ -311,82 +379,105 @@ class TD3Loss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
-class TD3BCLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class TD3BCActorTerms(NamedTuple):
+    """`loss_actor`, `state_action_value_actor`, `bc_loss` and `lmbd` of `TD3BCLoss`, one value per sample."""
 
     loss_actor: Tensor
     """[*batch], before the reduction"""
-    loss_qvalue: Tensor
-    """[*batch], before the reduction"""
-    pred_value: Tensor
-    """float32 [ensemble, *batch]"""
     state_action_value_actor: Tensor
-    """float32 [*batch]"""
-    next_state_value: Tensor
-    """float32 [*batch]"""
-    target_value: Tensor
     """float32 [*batch]"""
     bc_loss: Tensor
     """to be logged"""
     lmbd: Tensor
     """to be logged"""
-    priority: Tensor
-    """[*batch, 1]; the squared temporal-difference error"""
 
 
-def td3_bc_loss(
-    new_action: Tensor, q_new: Tensor, standard_normal: Tensor, actor_network_target_next: Tensor,
-    qvalue_network_target_next_of_action: Callable[[Tensor], Tensor], q: Tensor, action: Tensor,
-    mask: Tensor | None, value_estimate: Callable[[Tensor], Tensor], *,
-    loss_function: Literal["l2", "l1", "smooth_l1"], policy_noise: float, noise_clip: float, alpha: float,
-    min_action: Tensor, max_action: Tensor,
-) -> TD3BCLossTerms:
-    """The terms of `TD3BCLoss`, one value per sample.
+def td3_bc_actor(
+    new_action: Tensor, q_new: Tensor, action: Tensor, mask: Tensor | None, *, alpha: float
+) -> TD3BCActorTerms:
+    """`loss_actor`, `state_action_value_actor`, `bc_loss` and `lmbd` of `TD3BCLoss`, one value per sample.
 
     Args:
         new_action: float32 [*batch, a], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
+        action: float32 [*batch, a]; what was done.
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        alpha: how much the values count against the distance to the actions in the data.
+    """
+    # losses.TD3BCLoss.let
+    q_first = q_new.select(0, 0)
+    imitation = ((new_action - action) ** 2).mean(dim=-1)
+    lmbd = torch.div(alpha, sample_mean(torch.abs(q_first.detach()), mask))
+    # losses.TD3BCLoss.terms
+    loss_actor = imitation - lmbd * q_first
+    # losses.TD3BCLoss.metrics
+    with torch.no_grad():
+        state_action_value_actor = q_first.detach()
+        bc_loss = imitation.detach()
+        lmbd_2 = lmbd.detach()
+    return TD3BCActorTerms(
+        loss_actor=loss_actor, state_action_value_actor=state_action_value_actor, bc_loss=bc_loss, lmbd=lmbd_2
+    )
+
+
+class TD3BCQvalueTerms(NamedTuple):
+    """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3BCLoss`, one
+    value per sample.
+    """
+
+    loss_qvalue: Tensor
+    """[*batch], before the reduction"""
+    pred_value: Tensor
+    """float32 [ensemble, *batch]"""
+    next_state_value: Tensor
+    """float32 [*batch]"""
+    target_value: Tensor
+    """float32 [*batch]"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def td3_bc_qvalue(
+    standard_normal: Tensor, actor_network_target_next: Tensor,
+    qvalue_network_target_next_of_action: Callable[[Tensor], Tensor], q: Tensor,
+    value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
+    policy_noise: float, noise_clip: float, min_action: Tensor, max_action: Tensor,
+) -> TD3BCQvalueTerms:
+    """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3BCLoss`, one
+    value per sample.
+
+    Args:
         standard_normal: float32 [*batch, a], standard normal numbers.
         actor_network_target_next: float32 [*batch, a], from `actor_network`.
         qvalue_network_target_next_of_action: `action` to float32 [ensemble, *batch], from
             `qvalue_network`.
         q: float32 [ensemble, *batch], from `qvalue_network`.
-        action: float32 [*batch, a]; what was done.
-        mask: bool [*batch], which samples count in statistics of the batch; None: all.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
         policy_noise: the standard deviation of the noise of the next action.
         noise_clip: how far that noise goes at most.
-        alpha: how much the values count against the distance to the actions in the data.
         min_action: float32 [a].
         max_action: float32 [a].
     """
     # losses.TD3BCLoss.let
-    q_first = q_new.select(0, 0)
-    noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
-    next_action = torch.minimum(torch.maximum(actor_network_target_next + noise, min_action), max_action)
-    next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
-    goal = value_estimate(next_value).detach()
-    imitation = ((new_action - action) ** 2).mean(dim=-1)
-    lmbd = torch.div(alpha, sample_mean(torch.abs(q_first.detach()), mask))
+    with torch.no_grad():
+        noise = torch.clamp(policy_noise * standard_normal, -noise_clip, noise_clip)
+        next_action = torch.clamp(actor_network_target_next + noise, min_action, max_action)
+        next_value = qvalue_network_target_next_of_action(next_action).amin(dim=0)
+        goal = value_estimate(next_value).detach()
     # losses.TD3BCLoss.terms
-    loss_actor = imitation - lmbd * q_first
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
     # losses.TD3BCLoss.metrics
     with torch.no_grad():
         pred_value = q.detach()
-        state_action_value_actor = q_first.detach()
         next_state_value = next_value.detach()
         target_value = goal.detach()
-        bc_loss = imitation.detach()
-        lmbd_2 = lmbd.detach()
     # losses.TD3BCLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
-    return TD3BCLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, pred_value=pred_value,
-        state_action_value_actor=state_action_value_actor, next_state_value=next_state_value,
-        target_value=target_value, bc_loss=bc_loss, lmbd=lmbd_2, priority=priority,
+    return TD3BCQvalueTerms(
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
+        target_value=target_value, priority=priority,
     )
 
 
@@ -439,6 +530,18 @@ class TD3BCLoss(TD3Loss):
         "bc_loss",
         "lmbd",
     ]
+    parts: ClassVar[Mapping[str, LossPart]] = {
+        "actor": LossPart(
+            ("loss_actor", "state_action_value_actor", "bc_loss", "lmbd"),
+            now=("actor_network", "qvalue_network"),
+            next=(),
+        ),
+        "qvalue": LossPart(
+            ("loss_qvalue", "pred_value", "next_state_value", "target_value"),
+            now=("qvalue_network",),
+            next=("actor_network", "qvalue_network"),
+        ),
+    }
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
@@ -541,19 +644,16 @@ class TD3BCLoss(TD3Loss):
         return [
             *self._network_in_keys,
             keys.action,
-            next_key(keys.reward),
-            next_key(keys.done),
-            next_key(keys.terminated),
+            *(
+                [next_key(keys.reward), next_key(keys.done), next_key(keys.terminated)]
+                if self._wants("qvalue")
+                else []
+            ),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch, and write `priority` into it.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _td3_bc_actor_terms(self, tensordict: TensorDictBase) -> TD3BCActorTerms:
+        """`loss_actor`, `state_action_value_actor`, `bc_loss` and `lmbd` of `TD3BCLoss`, one value per sample."""
         keys = self.tensor_keys
-        next_tensordict = self._next(tensordict)
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3BCLoss.let
@@ -561,14 +661,27 @@ class TD3BCLoss(TD3Loss):
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
-        standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
-        actor_network_target_next = actor_network.target(next_tensordict, keys.action)
+        return td3_bc_actor(
+            new_action, q_new, self._read(tensordict, keys.action, "action"), self._mask(tensordict),
+            alpha=self.alpha,
+        )
+
+    def _td3_bc_qvalue_terms(self, tensordict: TensorDictBase) -> TD3BCQvalueTerms:
+        """`loss_qvalue`, `pred_value`, `next_state_value`, `target_value` and `priority` of `TD3BCLoss`, one
+        value per sample.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        actor_network = self.functional_network("actor_network")
+        qvalue_network = self.functional_network("qvalue_network")
+        # losses.TD3BCLoss.let
+        with torch.no_grad():
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
-        terms = td3_bc_loss(
-            new_action,
-            q_new,
+        return td3_bc_qvalue(
             standard_normal,
             actor_network_target_next,
             lambda action: qvalue_network.target(
@@ -578,29 +691,63 @@ class TD3BCLoss(TD3Loss):
                 randomness=self.vmap_randomness,
             ).squeeze(-1),
             q,
-            self._read(tensordict, keys.action, "action"),
-            self._mask(tensordict),
             self._value_estimate(tensordict),
             loss_function=self.loss_function,
             policy_noise=self.policy_noise,
             noise_clip=self.noise_clip,
-            alpha=self.alpha,
             min_action=self.min_action,
             max_action=self.max_action,
         )
-        self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
-            {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "pred_value": terms.pred_value,
-                "state_action_value_actor": terms.state_action_value_actor,
-                "next_state_value": terms.next_state_value,
-                "target_value": terms.target_value,
-                "bc_loss": self._mean(terms.bc_loss, tensordict),
-                "lmbd": torch.as_tensor(terms.lmbd),
-            }
-        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        outputs: dict[str, Tensor] = {}
+        if self._wants("actor"):
+            actor_terms = self._td3_bc_actor_terms(tensordict)
+            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
+            outputs["bc_loss"] = self._mean(actor_terms.bc_loss, tensordict)
+            outputs["lmbd"] = torch.as_tensor(actor_terms.lmbd)
+        if self._wants("qvalue"):
+            qvalue_terms = self._td3_bc_qvalue_terms(tensordict)
+            self._write(tensordict, keys.priority, qvalue_terms.priority)
+            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["pred_value"] = qvalue_terms.pred_value
+            outputs["next_state_value"] = qvalue_terms.next_state_value
+            outputs["target_value"] = qvalue_terms.target_value
+        return TensorDict(outputs)
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor`, reduced, and the metrics that are computed with it:
+        `state_action_value_actor`, `bc_loss`, `lmbd`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `pred_value`,
+        `next_state_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f2023120b8e9f7aa68bdb3b7d932f09afad186bee5e05757de31452628e7986
+# specgen: sha256=7bf16fbb7e8c8684aab6d53d73f455ea20d347452aae5f5ffdef8c49a2244c2d
 """The generated transforms."""
 
 from .actions import (

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=91d4c055254f6bfef2e1f271c5b98ff219b503569cab964c551d812d8aefefaa
+# specgen: sha256=ecebe06c40b87ef8c080d4895929851a61bdc8316123af9a9eaafc51e4ece80b
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations

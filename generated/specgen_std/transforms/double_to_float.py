@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a3e027c366287406a99bce61797c1eecb542239c3812627fb013d6bd7fcb11d2
+# specgen: sha256=e92b55ec2cc306cdcff3572f08a25ae964c89ce30e7ed2e30508c1245ca5e9d2
 """Casts between float64 and float32."""
 
 from __future__ import annotations

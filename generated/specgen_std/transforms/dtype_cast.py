@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a210ff48f15cac0e61a6ff0f83b7ee76ae360f64dc84cf808f0677f5a36af2dc
+# specgen: sha256=5fa16598e90e984fcaa8dc8ae8fc4a3d7175f020fbd982c167def0322fb72c8b
 """Casts between any two dtypes of numbers."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e46c7bb617bb24a7e5ab19cf802c52b50246ac869a68dce38429493d5596c1f6
+# specgen: sha256=20af40c8d2e3a3060076c3d0ca51b48292d3063ece798e7c5320102e2c74746a
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1e985a8ca23db677535b51cc3b37e39a82b4bb3a0a6129e0ce762e74feef2c43
+# specgen: sha256=0064b2c3ff08b1081b9c3d46d0054ab0450005728f5bb45b7b9b0752e39776e1
 """Several moments as one observation."""
 
 from __future__ import annotations

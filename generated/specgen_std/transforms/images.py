@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d46b19ac3effaad4d1d6fd823b552daf2e505a87ea6cc33538c448037c273049
+# specgen: sha256=8707d4e372ec1302f7bc8dd3fbc5b0d2bd5f5b8cdfac39648e7fd971d0143db3
 """Images."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b5285a2ccb316d1a58e20b2718770e5cb43bcf5b5d7aaba4c695d58d0f7fd26
+# specgen: sha256=957f05407d791c74c9004bf9803ef178716cf2ddd3ca70c4623298801e506f5d
 """Mark the first step of each episode."""
 
 from __future__ import annotations

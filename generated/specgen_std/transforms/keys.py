@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=265b652bef6fe04c609f81f76551fe848954d29619b664b56136455c4604c27a
+# specgen: sha256=c4d71f8ec5913afc924f113d71dca23fec59680263459018f4bba2a38a018440
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations

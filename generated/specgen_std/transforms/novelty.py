@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bc16b3156a41ddde0572a670a41a8bf2711be97e142ebb11e6278448a4342681
+# specgen: sha256=37a198fec5b5ebfcf5242018500813fa90162c976807a70958569a3fdfc78bec
 """Rewards for what is new."""
 
 from __future__ import annotations

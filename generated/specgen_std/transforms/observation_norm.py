@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=493bf278220fc6fc2f3187ba4847ec15fa832884498361ce51d46491f6e64230
+# specgen: sha256=e6ab181261522421809c17a3b3283f3846e5b172b11fc5c9fde888646f627347
 """Affine transforms of observations."""
 
 from __future__ import annotations

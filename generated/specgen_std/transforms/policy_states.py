@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a3445a7b4cfed8a0044f612278152be19186d33d64a10611ec063df4a2189c84
+# specgen: sha256=42507c77e2ae242ce59f40a0a3df0239f3069bf1cf47889f2a563f6a63efed3d
 """States of policies."""
 
 from __future__ import annotations

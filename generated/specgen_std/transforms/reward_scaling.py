@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=55ed3a8d16fa3395dfbfec7f01ac943e48a29e1f541f16d01e93647ba1505a45
+# specgen: sha256=db10ec6f3472787a6b1f13207c5638f11d65f09c61aaa5ee59cbfd7f68fe22c7
 """Affine transforms of rewards."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c96be91f2766219bd811bb10e9d155c3a10d11d6754df712ec33655fd45b1c9a
+# specgen: sha256=3e3791865392948e3093b20239b14ec65f64b443670792a1e9b9a4ba813402c1
 """Returns of the episodes so far."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e340be0092a0afe50f71cbd7055394d1e1b8651397db48f26cb93589e13e960b
+# specgen: sha256=4ba20ba2257e38936ef8628d7090aa137002e3471680ef163aadb5441079f2a2
 """Returns of recorded episodes."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=82773410c666af5f2ff967dd31f7a40f7310a82655511b4d40136c9afd491517
+# specgen: sha256=927d9b1b04eec083c4acdc4de82af88c9fbb498c3395e4c78c12d52d6e001248
 """Rewards of another size."""
 
 from __future__ import annotations

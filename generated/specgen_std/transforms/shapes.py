@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a9fd7fd93dfe2e5859e2d40c3b051e9b0e9733946ecdc6a2f192afa98ed247e
+# specgen: sha256=db215c068b5e16bee9b5f7c3a3ecf98bf7ff28ec10d1ffccdcf43db1ed883392
 """Observations of another shape."""
 
 from __future__ import annotations

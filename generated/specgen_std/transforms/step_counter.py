@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5088398883e20ad606fba00b200dec62844272475f1d5feebe68658b0e2a8f13
+# specgen: sha256=755ac2555deedf1ca0d904d5dd15f72794e2f5c1db83201d0e18bcfc6c951200
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3696f75463b37859a9810edbef3d0ed02205bc316ccb30672a61564cb5f7e30a
+# specgen: sha256=cc1847c633739e5ec70161482eae0984b4f73de80af7e3acfaf205fbdab26abb
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ca9c2bd33244a0e970893e5103626525d3b39318eeeebcfe01a0887effee22c8
+# specgen: sha256=caffcf6ad7906bbf9dfa8cf86378f8d2e61aa59e01ef314a1e5d63c07eedd360
 """Episodes of random length."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=790203e09ac46faf06f27f0f438817689bc264c7a451b3a05675f6cd1a57a5a5
+# specgen: sha256=64fc38440f23fc187dc7b59b01ef870e837dbea33853917530cf11d0b7c1ffa0
 """Normalisation by running statistics."""
 
 from __future__ import annotations

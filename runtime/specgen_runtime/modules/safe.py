@@ -31,7 +31,8 @@ def output_specs(spec: TensorSpec | None, out_keys: Iterable[NestedKey]) -> Comp
 
     Raises:
         TypeError: if ``spec`` is no spec.
-        ValueError: if one spec is given for several outputs, or a composite has a key that is not written.
+        ValueError: if one spec is given for several outputs, or a composite has a key that is neither written nor
+            inside of what is written, as the parts of an action that is a tensordict are.
     """
     keys = [unravel_key(key) for key in out_keys]
     if spec is None:
@@ -44,13 +45,19 @@ def output_specs(spec: TensorSpec | None, out_keys: Iterable[NestedKey]) -> Comp
         specs = Composite({keys[0]: spec.clone()})
     else:
         raise ValueError(f"one spec is given for the outputs {keys}; give a Composite that has them by key")
-    unknown = [key for key in specs.keys(True, True) if key not in keys and key != "_"]
+    unknown = [key for key in specs.keys(True, True) if not _is_inside(key, keys) and key != "_"]
     if unknown:
         raise ValueError(f"the spec has {unknown}, which the module does not write; it writes {keys}")
     for key in keys:
-        if key not in specs.keys(True, True):
+        if key not in specs.keys(True):
             specs[key] = None
     return specs
+
+
+def _is_inside(key: NestedKey, keys: Sequence[NestedKey]) -> bool:
+    """Whether a key is one of ``keys``, or an entry of one of them."""
+    path = (key,) if isinstance(key, str) else key
+    return any(unravel_key(path[:length]) in keys for length in range(1, len(path) + 1))
 
 
 class OutputSpecs(TensorDictModuleBase):  # type: ignore[misc]

@@ -1,14 +1,26 @@
 """Losses: their parent class, value estimators, target updates."""
 
-from specgen_runtime.objectives.coefficients import add_coefficient, own_buffer, settle, settled
+from specgen_runtime.objectives.coefficients import (
+    adapt,
+    add_coefficient,
+    add_coefficient_parts,
+    as_pair,
+    coefficient_part,
+    own_buffer,
+    settle,
+    settled,
+    switched,
+)
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like
+from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
+from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
+from specgen_runtime.objectives.loss_part import LossPart
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
@@ -16,6 +28,7 @@ from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistributio
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
+from specgen_runtime.objectives.term_alone import term_alone
 from specgen_runtime.objectives.value import (
     GAE,
     MultiAgentGAE,
@@ -35,6 +48,7 @@ __all__ = [
     "HardUpdate",
     "LossFunction",
     "LossModule",
+    "LossPart",
     "MultiAgentGAE",
     "Normalizer",
     "PolicyDistribution",
@@ -51,16 +65,21 @@ __all__ = [
     "ValueNorm",
     "VmapRandomness",
     "action_size",
+    "adapt",
     "add_bounds",
     "add_coefficient",
+    "add_coefficient_parts",
     "add_learnable",
     "add_random_module",
+    "as_pair",
     "as_policy",
     "bernoulli_of",
     "chosen_members",
+    "coefficient_part",
     "distance_loss",
     "hold_out_net",
     "is_random_policy",
+    "joined_values",
     "moved_between",
     "next_key",
     "normal_like",
@@ -71,5 +90,8 @@ __all__ = [
     "required",
     "settle",
     "settled",
+    "switched",
+    "term_alone",
+    "uniform_like",
     "with_methods",
 ]

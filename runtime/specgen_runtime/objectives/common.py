@@ -11,9 +11,11 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
-from specgen_runtime.objectives.estimates import with_estimates
+from specgen_runtime.objectives.coefficients import restore_adapted
+from specgen_runtime.objectives.estimates import estimate_in, with_estimates
 from specgen_runtime.objectives.keys import checked_updates, next_key
-from specgen_runtime.objectives.keyword_call import packed, unpacked
+from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
+from specgen_runtime.objectives.loss_part import LossPart, networks_read
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.objectives.reading import ReadingModule
@@ -58,6 +60,7 @@ class LossModule(ReadingModule):
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
         trained: the networks, and other numbers, that each term trains.
+        parts: the entries that are computed together, by the name of that part; empty where all are.
     """
 
     @dataclass
@@ -70,6 +73,7 @@ class LossModule(ReadingModule):
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
     value_role: ClassVar[str] = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
+    parts: ClassVar[Mapping[str, LossPart]] = {}
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
     generator: torch.Generator | None
@@ -140,18 +144,11 @@ class LossModule(ReadingModule):
 
     @property
     def _network_in_keys(self) -> list[NestedKey]:
-        """What the networks read, now and next."""
-        reads = [key for network in self._networks.values() for key in network.in_keys]
-        return list(dict.fromkeys([*reads, *map(next_key, reads)]))
-
-    def _features(self) -> dict[NestedKey, int]:
-        """`feature_ranks` by the keys of the roles, in both records."""
-        keys = {
-            getattr(self._tensor_keys, role): rank
-            for role, rank in self.feature_ranks.items()
-            if hasattr(self._tensor_keys, role)
-        }
-        return {**keys, **{next_key(key): rank for key, rank in keys.items()}}
+        """What the networks read, now and next, as far as the entries that are returned need them."""
+        now, later = networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
+        reads = [key for name in now for key in self._networks[name].in_keys]
+        reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
+        return list(dict.fromkeys(reads))
 
     @property
     def out_keys_source(self) -> list[str]:
@@ -162,8 +159,15 @@ class LossModule(ReadingModule):
         """Whether there is an entry with the parameters of this loss; a subclass whose terms depend on them says so."""
         return True
 
+    def _wants(self, part: str) -> bool:
+        """Whether an entry of this part is returned."""
+        return any(name in self.out_keys and self._is_returned(name) for name in self.parts[part].outputs)
+
     def select_out_keys(self, *out_keys: str) -> Self:
         """Return these entries only, from now on; `reset_out_keys` undoes it.
+
+        The `parts` that hold none of them are not computed, and what these read is not in `in_keys`: no network runs
+        for them and nothing is drawn, so that later draws are others.
 
         Raises:
             ValueError: for an entry that the loss does not return.
@@ -267,12 +271,9 @@ class LossModule(ReadingModule):
         def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
             """Run the loss on a tensordict, or on tensors by keyword."""
             if tensordict is None:
-                data = packed(
-                    inputs,
-                    [*self.in_keys, *self._further_keys()],
-                    owner=type(self).__name__,
-                    features=self._features(),
-                )
+                keys = self._keys_of_all_entries()
+                features = features_by_key(self.feature_ranks, self._tensor_keys)
+                data = packed(inputs, keys, owner=type(self).__name__, features=features)
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
             elif not isinstance(tensordict, TensorDictBase):
@@ -300,7 +301,8 @@ class LossModule(ReadingModule):
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def reset(self) -> None:
-        """Forget what was accumulated over calls; most losses accumulate nothing."""
+        """Forget what was accumulated over calls: coefficients that were adapted are what they were at first."""
+        restore_adapted(self)
 
     @property
     def reduction(self) -> Reduction:
@@ -339,15 +341,21 @@ class LossModule(ReadingModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(self, loss: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
-        """Reduce one term: one value per sample, masked and weighted by what the tensordict says, or by ``mask``."""
-        owner = type(self).__name__
+    def _reduce_loss(
+        self,
+        loss: Tensor,
+        tensordict: TensorDictBase,
+        mask: Tensor | None = None,
+        first: Sequence[int] | None = (),
+    ) -> Tensor:
+        """Reduce one term: masked, weighted, after means over the dimensions ``first``; not at all with None."""
         key = getattr(self._tensor_keys, "priority_weight", None)
         return reduce(
             loss,
-            self._reduction,
+            "none" if first is None else self._reduction,
+            first=first or (),
             mask=self._mask(tensordict) if mask is None else mask,
-            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=owner),
+            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=type(self).__name__),
         )
 
     def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
@@ -358,6 +366,8 @@ class LossModule(ReadingModule):
 
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
+        if all(isinstance(tensordict.get(key, None), Tensor) for key in keys):
+            return tensordict
         target = self._target_of(self.value_estimator.tensor_keys.value)
         return with_estimates(tensordict, keys, self.value_estimator, target)
 
@@ -365,14 +375,18 @@ class LossModule(ReadingModule):
         """What the loss reads if it is there, besides its ``in_keys``."""
         return []
 
+    def _keys_of_all_entries(self) -> list[NestedKey]:
+        """What the loss reads, or would if all its entries were selected."""
+        selected = self.__dict__.get("out_keys")
+        self.reset_out_keys()
+        keys = [*self.in_keys, *self._further_keys()]
+        if selected is not None:
+            self.__dict__["out_keys"] = selected
+        return keys
+
     def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:
         """The value estimator as a function from the value of each sample's next state to its target."""
-        estimator = self.value_estimator
-
-        def value_estimate(next_value: Tensor) -> Tensor:
-            return estimator.value_estimate(tensordict, next_value=next_value.unsqueeze(-1)).squeeze(-1)
-
-        return value_estimate
+        return estimate_in(tensordict, self.value_estimator)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The state: parameters, targets, coefficients, the estimator's hyper-parameters.

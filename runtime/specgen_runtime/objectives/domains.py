@@ -37,7 +37,7 @@ def add_bounds(
     owner = type(loss).__name__
     if (action_spec is None) == (bounds is None):
         raise ValueError(
-            f"{owner} takes one of action_spec and bounds, got action_spec={action_spec} and bounds={bounds}"
+            f"{owner} takes one of action_spec and bounds, but not both or none, got action_spec={action_spec} and bounds={bounds}"
         )
     if action_spec is not None:
         leaf, batch = _leaf(action_spec, key, owner)

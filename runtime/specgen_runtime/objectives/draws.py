@@ -20,6 +20,26 @@ def normal_like(like: Tensor, generator: torch.Generator | None = None) -> Tenso
         return torch.randn_like(like, requires_grad=False)
 
 
+def uniform_like(
+    like: Tensor, low: float, high: float, generator: torch.Generator | None = None, *, n: int | None = None
+) -> Tensor:
+    """Numbers between ``low`` and ``high``, every one as likely, in the dtype and on the device of a tensor.
+
+    Args:
+        like: any shape.
+        low, high: the ends.
+        generator: what they are drawn from; None for torch's default.
+        n: how many are drawn for each number of ``like``; None for one.
+
+    Returns:
+        The shape of ``like``, or ``[n, *like.shape]``; without gradients.
+    """
+    shape = like.shape if n is None else (n, *like.shape)
+    with drawing_from(generator):
+        drawn = torch.rand(shape, dtype=like.dtype, device=like.device)
+    return low + (high - low) * drawn
+
+
 def bernoulli_of(data: TensorDictBase, p: float, generator: torch.Generator | None = None) -> Tensor:
     """A truth value for each sample, true with probability ``p``.
 

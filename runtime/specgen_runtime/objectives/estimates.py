@@ -1,11 +1,12 @@
-"""What stands for advantages and targets that the data of a loss lack: those of its value estimator."""
+"""What losses ask of their value estimator: targets, and what stands for advantages that the data lack."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from specgen_runtime.objectives.value import ValueEstimatorBase
 from specgen_runtime.typing import NestedKey
@@ -26,11 +27,18 @@ def with_estimates(
         target_params: parameters of that network for the next states, if there are others.
     """
     there = {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
-    if len(there) == len(keys):
-        return tensordict
     with torch.no_grad():
         data = estimator(tensordict.copy(), target_params=target_params)
     for key, value in there.items():
         data.set(key, value)
     estimated: TensorDictBase = data
     return estimated
+
+
+def estimate_in(tensordict: TensorDictBase, estimator: ValueEstimatorBase) -> Callable[[Tensor], Tensor]:
+    """The estimator as a function from the value of each sample's next state, ``[*batch]``, to its target."""
+
+    def value_estimate(next_value: Tensor) -> Tensor:
+        return estimator.value_estimate(tensordict, next_value=next_value.unsqueeze(-1)).squeeze(-1)
+
+    return value_estimate

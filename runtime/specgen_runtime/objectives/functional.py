@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
@@ -20,7 +20,7 @@ from specgen_runtime.objectives.parameters import (
     take_parameters,
     target_parameters,
 )
-from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness, is_random
+from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
 
 
@@ -30,6 +30,9 @@ class FunctionalModule(TensorDictModuleParent):
     Args:
         functional: whether it does; otherwise networks are ordinary children and have no targets.
     """
+
+    evaluated_networks: ClassVar[Sequence[str]] = ()
+    """The networks that the module calls in evaluation mode besides."""
 
     def __init__(self, *, functional: bool = True) -> None:
         super().__init__()
@@ -99,7 +102,12 @@ class FunctionalModule(TensorDictModuleParent):
         others = {other: self._params(other) for other in self._networks}
         self._shared += shared_parameters(module_name, module, compared or [], others)
         structure = module if isinstance(module, nn.Module) else module[0]
-        network = FunctionalNetwork(module_name, structure, expanded=expand_dim is not None)
+        network = FunctionalNetwork(
+            module_name,
+            structure,
+            expanded=expand_dim is not None,
+            evaluated=module_name in self.evaluated_networks,
+        )
         self._networks[module_name] = network
         self.__dict__[module_name] = network.skeleton
         self._modules[f"{module_name}_params"] = params
@@ -127,7 +135,9 @@ class FunctionalModule(TensorDictModuleParent):
         self._modules[name] = module
         for missing in (f"{name}_params", f"target_{name}_params"):
             object.__setattr__(self, missing, None)
-        self._networks[name] = FunctionalNetwork(name, module, expanded=False, functional=False)
+        self._networks[name] = FunctionalNetwork(
+            name, module, expanded=False, functional=False, evaluated=name in self.evaluated_networks
+        )
 
     @staticmethod
     def shared_by_members(modules: nn.Module | Sequence[nn.Module]) -> list[nn.Parameter]:
@@ -263,8 +273,7 @@ class FunctionalModule(TensorDictModuleParent):
         """
         if self._randomness is not None:
             return self._randomness
-        networks = (network.skeleton for network in self._networks.values())
-        return "different" if any(map(is_random, networks)) else "error"
+        return "different" if any(network.is_random for network in self._networks.values()) else "error"
 
     @vmap_randomness.setter
     def vmap_randomness(self, value: VmapRandomness) -> None:
@@ -318,7 +327,14 @@ class FunctionalModule(TensorDictModuleParent):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._bind_networks()
 
+    def _place_buffers(self, device: torch.device | str | int | None) -> None:
+        """Move the buffers of the loss itself, such as coefficients, to a device; None leaves them where they are."""
+        for name, buffer in self._buffers.items() if device is not None else ():
+            self._buffers[name] = None if buffer is None else buffer.to(device)
+
     def __setattr__(self, name: str, value: Any) -> None:
+        if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
+            raise AttributeError(message)
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]

@@ -27,11 +27,13 @@ def accepted_names(accepted: type) -> tuple[str, ...]:
 
 
 def checked_key(value: object, *, owner: str) -> NestedKey:
-    """``value`` if it is a tensordict key: a non-empty string, or a non-empty tuple of them.
+    """``value`` if it is a tensordict key: a non-empty string, or a non-empty tuple of them. A list of one key is that key.
 
     Raises:
         ValueError: if it is anything else; ``owner`` says whose key it is.
     """
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     if isinstance(value, str) and value:
         return value
     if isinstance(value, tuple) and value and all(isinstance(part, str) and part for part in value):

@@ -8,7 +8,7 @@ from typing import Any
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.objectives.keys import flat_name
+from specgen_runtime.objectives.keys import flat_name, next_key
 from specgen_runtime.typing import NestedKey
 
 
@@ -52,6 +52,17 @@ def packed(
     ]
     tensordict.auto_batch_size_(min(given, default=None))
     return tensordict
+
+
+def features_by_key(ranks: Mapping[str, int], tensor_keys: object) -> dict[NestedKey, int]:
+    """How many dimensions of its own each of some entries has, in both records.
+
+    Args:
+        ranks: those of roles.
+        tensor_keys: the keys of the roles, as attributes.
+    """
+    keys = {getattr(tensor_keys, role): rank for role, rank in ranks.items() if hasattr(tensor_keys, role)}
+    return {**keys, **{next_key(key): rank for key, rank in keys.items()}}
 
 
 def unpacked(outputs: TensorDictBase, out_keys: Sequence[NestedKey]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -11,10 +11,18 @@ from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase, skip_existing
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.layers import with_call_overhead, without_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
-from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution
+from specgen_runtime.objectives.policies import (
+    CertainPolicy,
+    PolicyDistribution,
+    distribution_module,
+    stored_distribution,
+)
+from specgen_runtime.objectives.randomness import is_random, random_modules
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
 
@@ -35,40 +43,88 @@ class FunctionalNetwork:
         module: the module given by the user; it is left as it is.
         expanded: whether its parameters have a leading ensemble dimension, over which calls are vmapped.
         functional: False leaves the parameters in the module, which is called itself.
+        evaluated: whether it is called in evaluation mode, too: see `evaluated`.
     """
 
-    def __init__(self, name: str, module: nn.Module, *, expanded: bool, functional: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        *,
+        expanded: bool,
+        functional: bool = True,
+        evaluated: bool = False,
+    ) -> None:
         self.name = name
         self.expanded = expanded
         self._functional = functional
         if functional:
             self.skeleton = _copied(name, module, meta_tensors(module))
             self.skeleton.register_forward_pre_hook(_Stateless(name))
-            self._live = _copied(name, module, own_tensors(module))
+            self._live = _called_directly(name, module, own_tensors(module))
         else:
             self.skeleton = self._live = module
-        self._frozen = _copied(name, module, own_tensors(module))
+        self._frozen = _called_directly(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
         self._members: Members | None = None
         if expanded and can_be_called_apart(module):
-            self._members = Members(_copied(name, module, meta_tensors(module)))
+            self._members = Members(_called_directly(name, module, meta_tensors(module)))
         self._steps: dict[tuple[str, NestedKey], Steps | None] = {}
         self._dist_steps: dict[str, tuple[Steps, ProbabilisticTensorDictModule] | None] = {}
         self._bound: tuple[object, object] = (None, None)
+        self._is_random: tuple[int, bool] | None = None
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
         }  # such as states of recurrent modules, which begin as zeros
+        self._evaluated: FunctionalNetwork | None = None
+        if evaluated:
+            self._evaluated = FunctionalNetwork(name, module, expanded=expanded, functional=functional)
+            self._evaluated._stay_in_evaluation()
+
+    @property
+    def evaluated(self) -> FunctionalNetwork:
+        """The network in evaluation mode, whatever the mode of the loss is: running statistics stay as they are.
+
+        Raises:
+            RuntimeError: if it was not made with ``evaluated``.
+        """
+        if self._evaluated is None:
+            raise RuntimeError(f"network {self.name} has no copy in evaluation mode")
+        return self._evaluated
+
+    def _stay_in_evaluation(self) -> None:
+        """Set the mode of all copies but the module itself."""
+        members = None if self._members is None else self._members.module
+        for module in (self.skeleton, self._live, self._frozen, members):
+            if module is not None and (self._functional or module is self._frozen):
+                module.eval()
 
     @property
     def in_keys(self) -> list[NestedKey]:
-        """What the network reads."""
-        return list(cast("TensorDictModuleBase", self.skeleton).in_keys)
+        """What the network reads, without that whose entries it writes itself."""
+        module = cast("TensorDictModuleBase", self.skeleton)
+        return [key for key in module.in_keys if not writes_parts_of(key, module.out_keys)]
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
         return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+
+    @property
+    def stored_keys(self) -> list[NestedKey]:
+        """Where a policy writes the parameters of its distribution."""
+        return list(distribution_module(self.skeleton, self.name).in_keys)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers when called; see `add_random_module`."""
+        known = random_modules()
+        if not self._functional:
+            return is_random(self.skeleton)  # which is the user's, who may change it
+        if self._is_random is None or self._is_random[0] != len(known):
+            self._is_random = len(known), is_random(self.skeleton)
+        return self._is_random[1]
 
     @property
     def frozen_module(self) -> TensorDictModuleBase | None:
@@ -78,6 +134,8 @@ class FunctionalNetwork:
     def bind(self, params: TensorDictParams, target: TensorDictParams | None) -> None:
         """Bind the copies to the parameters of the loss; once more whenever those tensors were replaced."""
         self._bound = _tensors_of(params), _tensors_of(target)
+        if self._evaluated is not None:
+            self._evaluated.bind(params, target)
         if self.expanded:
             detached = without_gradients(params)
             self._params = {
@@ -162,30 +220,63 @@ class FunctionalNetwork:
             return self.frozen(record, key, replaced, draws=draws)
         return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
 
-    def dist(
+    def outputs(
         self,
         copy: Literal["live", "frozen", "target"],
+        record: TensorDictBase,
+        keys: Sequence[NestedKey],
+        replaced: Replaced | None = None,
+        *,
+        draws: bool = False,
+    ) -> dict[NestedKey, Tensor]:
+        """Several entries of what the network writes for ``record``, of one run with one of its sets of parameters.
+
+        Args:
+            copy: which parameters: see the methods of these names.
+            record: holds the network's ``in_keys`` at its root; it is not written to.
+            keys: some of the network's ``out_keys``.
+            replaced: what it reads instead of entries of the record, by their keys.
+            draws: whether what is replaced has a dimension of draws in front of the batch.
+
+        Raises:
+            KeyError: as `live`.
+        """
+        if copy != "live":
+            self._follow()
+        module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
+        written = module(self._inputs(record, replaced, draws))
+        return {key: self._entry(written, key) for key in keys}
+
+    def dist(
+        self,
+        copy: Literal["live", "frozen", "target", "stored"],
         record: TensorDictBase,
         replaced: Replaced | None = None,
         *,
         draws: bool = False,
+        samples: int = 0,
         generator: torch.Generator | None = None,
         plain: NestedKey | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
 
         Args:
-            copy: which parameters: see the methods of these names.
+            copy: which parameters: see the methods of these names; ``"stored"`` is the distribution that the policy wrote
+                into the record, which is not run.
             record: holds the network's ``in_keys`` at its root; it is not written to.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
+            samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
             generator: what draws from the distribution take their random numbers from.
             plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
-        self._follow()
+        if copy == "stored":
+            return stored_distribution(self.skeleton, record, self.name, generator, samples)
+        if copy != "live":
+            self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
         if plain is not None and not hasattr(module, "get_dist"):
             output = self._call(copy, module, record, plain, replaced, draws, "error")
@@ -198,11 +289,11 @@ class FunctionalNetwork:
             tensors = self._tensors(record, steps.reads, replaced, draws)
             values = None if tensors is None else steps(tensors)
             if values is not None:
-                made = last.get_dist(TensorDict({key: values[key] for key in last.in_keys if key in values}))
-                return PolicyDistribution(made, record.batch_dims + (draws and bool(replaced)), generator)
+                dims = record.batch_dims + (draws and bool(replaced)) + samples
+                return PolicyDistribution(last.get_dist(values), dims, generator)
         inputs = self._inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
@@ -212,6 +303,7 @@ class FunctionalNetwork:
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
         module = _copied(self.name, self._live, own_tensors(self._live))
+        with_call_overhead(module)
         bind(module, params)
         return copy.deepcopy(module) if copied else module
 
@@ -240,7 +332,10 @@ class FunctionalNetwork:
             return value
         inputs = self._inputs(record, replaced, draws)
         outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
-        value = outputs.get(key, None)
+        return self._entry(outputs, key)
+
+    def _entry(self, written: TensorDictBase, key: NestedKey) -> Tensor:
+        value = written.get(key, None)
         if not isinstance(value, Tensor):
             raise KeyError(
                 f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
@@ -258,7 +353,7 @@ class FunctionalNetwork:
     ) -> Tensor | None:
         """The entry, by the modules that it needs; None if the network can only be called as a whole."""
         members = self._members
-        if not self._functional or (self.expanded and (members is None or not members.can_call(which))):
+        if not self._functional or (self.expanded and (members is None or not members.can_call(which, key))):
             return None
         place = (which, key)
         if place not in self._steps:
@@ -271,7 +366,7 @@ class FunctionalNetwork:
             value = members(which, steps, inputs, key)
         else:
             outputs = steps(inputs)
-            value = None if outputs is None else outputs[key]
+            value = None if outputs is None else cast("Tensor", outputs[key])
         size = record.batch_size
         start = self.expanded + (draws and bool(replaced))
         if value is not None and value.shape[start : start + len(size)] != size:
@@ -284,16 +379,21 @@ class FunctionalNetwork:
         self, record: TensorDictBase, reads: tuple[NestedKey, ...], replaced: Replaced | None, draws: bool
     ) -> dict[NestedKey, Tensor] | None:
         """Some of what the network reads, once for each draw; None if `_inputs` has to say what is wrong with it."""
-        if skip_existing() or any(key not in reads for key in replaced or ()):
+        replaced = replaced or {}
+        if skip_existing() or any(key not in reads for key in replaced):
             return None
-        inputs = {key: record.get(key, None) for key in reads if key not in (replaced or ())}
-        if not all(isinstance(value, Tensor) for value in inputs.values()):
-            return None
+        inputs: dict[NestedKey, Tensor] = {}
+        for key in reads:
+            value = None if key in replaced else record.get(key, None)
+            if isinstance(value, Tensor):
+                inputs[key] = value
+            elif key not in replaced:
+                return None
         if draws and replaced:
             n = max(value.shape[0] for value in replaced.values())
             inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
             replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
-        inputs.update(replaced or {})
+        inputs.update(replaced)
         return inputs
 
     def _inputs(self, record: TensorDictBase, replaced: Replaced | None, draws: bool) -> TensorDictBase:
@@ -356,3 +456,10 @@ def _copied(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
         raise TypeError(
             f"{name}: the structure of {type(module).__name__} cannot be copied ({error})"
         ) from error
+
+
+def _called_directly(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
+    """A copy as `_copied` makes it, which only the loss calls."""
+    copied = _copied(name, module, memo)
+    without_call_overhead(copied)
+    return copied

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import CompositeDistribution, ProbabilisticTensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
@@ -18,6 +20,9 @@ from specgen_runtime.modules.distributions import (
     rsample_and_log_prob,
     sample_and_log_prob,
 )
+from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
+from specgen_runtime.objectives.composites import as_action, composite_log_prob
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.random_state import drawing_from
 
 
@@ -25,7 +30,7 @@ class PolicyDistribution:
     """The distribution that a policy gives for each sample of a batch.
 
     Log-probabilities and entropies are summed over what a distribution has beyond the batch: a `Normal` over
-    ``[*batch, a]`` counts as one distribution over vectors.
+    ``[*batch, a]`` counts as one distribution over vectors, and a composite as one over actions of several parts.
 
     Args:
         distribution: as the policy gives it.
@@ -49,11 +54,13 @@ class PolicyDistribution:
         """The log-probability of a value.
 
         Args:
-            value: shape ``[*axes, *batch, *event]``.
+            value: shape ``[*axes, *batch, *event]``; of a composite, a tensordict of its parts.
 
         Returns:
             Shape ``[*axes, *batch]``.
         """
+        if isinstance(self.distribution, CompositeDistribution):
+            return composite_log_prob(self.distribution, value)
         return self._summed(self.distribution.log_prob(value))
 
     def rsample(self, n: int | None = None) -> Tensor:
@@ -63,28 +70,28 @@ class PolicyDistribution:
             NotImplementedError: if the distribution is not reparameterised.
         """
         with drawing_from(self._generator):
-            return self.distribution.rsample(_shape(n))
+            return _drawn(self.distribution.rsample(_shape(n)))
 
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
         with drawing_from(self._generator):
-            return self.distribution.sample(_shape(n))
+            return _drawn(sample(self.distribution, _shape(n)))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
         with drawing_from(self._generator):
             draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def sample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`, with the log-probability of the draw, which has gradients to the parameters."""
         with drawing_from(self._generator):
             draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
-        return cast("Tensor", draw), self._summed(cast("Tensor", log_prob))
+        return _drawn(draw), self._summed(log_prob)
 
     def mode(self) -> Tensor:
         """What stands for the distribution where nothing is drawn: ``[*batch, *event]``."""
-        return cast("Tensor", deterministic_sample(self.distribution))
+        return _drawn(deterministic_sample(self.distribution))
 
     def entropy(self, n: int = 1) -> Tensor:
         """The entropy, ``[*batch]``: exact where the class knows it, else the mean of ``n`` draws.
@@ -102,6 +109,18 @@ class PolicyDistribution:
         """The log-probability of each discrete action, ``[*batch, n_actions]``."""
         return log_probs(self.distribution)
 
+    def answered(self) -> Tensor:
+        """Which samples are of the policy, bool of the shape of `log_prob`: the mask that its distribution carries.
+
+        That of a language model marks the tokens that it answered with. All are, where the distribution has no
+        ``mask`` of one truth value for each of its values.
+        """
+        mask = getattr(self.distribution, "mask", None)
+        if not isinstance(mask, Tensor) or mask.shape != self.distribution.batch_shape:
+            shape, device = self.distribution.batch_shape, _device_of(self.distribution)
+            mask = torch.ones(shape, dtype=torch.bool, device=device)
+        return mask.flatten(-self._event_dims).all(-1) if self._event_dims else mask
+
     def kl(self, other: PolicyDistribution, n: int = 1) -> Tensor:
         """The Kullback-Leibler divergence from ``other`` to this one, ``[*batch]``.
 
@@ -110,7 +129,9 @@ class PolicyDistribution:
         with drawing_from(self._generator):
             return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
-    def _summed(self, value: Tensor) -> Tensor:
+    def _summed(self, value: Draw) -> Tensor:
+        if isinstance(value, TensorDictBase):
+            return sum_of_parts([value], value.batch_dims)
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
 
 
@@ -188,6 +209,66 @@ def as_policy(module: nn.Module, name: str, owner: str, *, reparameterized: bool
             f"{fixed.__name__} has none"
         )
     return module
+
+
+def distribution_module(policy: nn.Module, name: str) -> ProbabilisticTensorDictModule:
+    """The module of a policy that makes its distribution.
+
+    Args:
+        policy: the policy.
+        name: what it is called in the loss, for messages.
+
+    Raises:
+        TypeError: if the policy makes it itself.
+    """
+    found = [part for part in policy.modules() if isinstance(part, ProbabilisticTensorDictModule)]
+    if not found:
+        raise TypeError(
+            f"{name}: the distribution that the policy stored is made by a ProbabilisticTensorDictModule of it; "
+            f"{type(policy).__name__} has none"
+        )
+    return found[-1]
+
+
+def stored_distribution(
+    policy: nn.Module,
+    record: TensorDictBase,
+    name: str,
+    generator: torch.Generator | None,
+    samples: int = 0,
+) -> PolicyDistribution:
+    """The distribution that a policy wrote into a record, without gradients; it is not run.
+
+    Args:
+        policy: the policy.
+        record: holds the parameters of the distribution.
+        name: what the policy is called in the loss, for messages.
+        generator: what draws take their random numbers from.
+        samples: how many dimensions a sample has behind those of the batch.
+
+    Raises:
+        KeyError: if the record lacks one of them.
+    """
+    last = distribution_module(policy, name)
+    stored = {
+        key: required(record, key, owner=name, role="a parameter of the distribution") for key in last.in_keys
+    }
+    made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
+    return PolicyDistribution(made, record.batch_dims + samples, generator)
+
+
+def _device_of(distribution: Distribution) -> torch.device | None:
+    """The device of the parameters of a distribution, those of the one that it is made of included."""
+    for value in distribution.__dict__.values():
+        found = _device_of(value) if isinstance(value, Distribution) else getattr(value, "device", None)
+        if isinstance(found, torch.device):
+            return found
+    return None
+
+
+def _drawn(draw: Draw) -> Tensor:
+    """A draw as the networks read it; that of a composite is a tensordict, and plays the part of a tensor."""
+    return cast("Tensor", as_action(draw) if isinstance(draw, TensorDictBase) else draw)
 
 
 def _shape(n: int | None) -> torch.Size:

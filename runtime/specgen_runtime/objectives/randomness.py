@@ -23,9 +23,15 @@ def add_random_module(module: type[nn.Module]) -> None:
     _RANDOM_MODULES.append(module)
 
 
+def random_modules() -> tuple[type[nn.Module], ...]:
+    """The classes of modules that draw random numbers when called."""
+    return tuple(_RANDOM_MODULES)
+
+
 def is_random(module: nn.Module) -> bool:
     """Whether ``module`` or one inside it draws random numbers when called."""
-    return any(isinstance(child, tuple(_RANDOM_MODULES)) for child in module.modules())
+    classes = random_modules()
+    return any(isinstance(child, classes) for child in module.modules())
 
 
 def checked_randomness(value: object) -> VmapRandomness:

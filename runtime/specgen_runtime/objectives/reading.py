@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast, overload
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.objectives.functional import FunctionalModule
@@ -29,23 +30,54 @@ class ReadingModule(FunctionalModule):
         """The tensor that plays ``role``."""
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
 
+    def _read_number(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, one number of each sample: ``[*batch]``.
+
+        Raises:
+            RuntimeError: if it has another shape, such as ``[*batch, 1]``, which would be paired with other samples.
+        """
+        value = self._read(tensordict, key, role)
+        if value.ndim != tensordict.batch_dims:
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
+                f"{list(tensordict.batch_size)}; got {list(value.shape)}"
+            )
+        return value
+
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
 
-    def _of_samples(self, value: Tensor, each: Tensor, features: int) -> Tensor:
+    @overload
+    def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...
+    @overload
+    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None: ...
+    def _of_samples(self, value: Tensor | None, each: Tensor, features: int, role: str) -> Tensor | None:
         """A value with the dimensions of the samples of ``each`` before its own: one of all agents is that of each.
 
         Args:
-            value: ``[*batch, *features]`` of leading dimensions of ``each``.
+            value: ``[*batch, *features]`` of leading dimensions of ``each``, behind which it may have some of size 1.
             each: ``[*batch, agents]``.
             features: how many dimensions of its own ``value`` has.
+            role: what it is, for messages.
+
+        Raises:
+            ValueError: for another number of samples; without features of its own also for one: it may be a feature.
         """
-        lacking = each.ndim + features - value.ndim
-        if lacking <= 0:
-            return value
-        place = (slice(None),) * (value.ndim - features) + (None,) * lacking
-        return value[place].expand(*each.shape, *value.shape[value.ndim - features :])
+        if value is None:
+            return None
+        size, own = value.shape[: value.ndim - features], value.shape[value.ndim - features :]
+        lacking = each.ndim - len(size)
+        ones = features > 0 and lacking >= 0
+        if size != each.shape[: len(size)] and not (
+            ones and all(got in (1, wanted) for got, wanted in zip(size, each.shape, strict=False))
+        ):
+            wanted = [*each.shape, *own]
+            raise ValueError(
+                f"{type(self).__name__}: the {role} has the shape {list(value.shape)}, where samples make it {wanted}"
+            )
+        place = (slice(None),) * len(size) + (None,) * lacking
+        return value[place].expand(*each.shape, *own)
 
     def _read_or(
         self,
@@ -67,17 +99,25 @@ class ReadingModule(FunctionalModule):
         return self._modules.get(f"target_{names[0]}_params") if len(names) == 1 else None
 
     def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """The tensor that plays ``role``, whose log-probability is wanted: it has no gradients."""
-        value = self._read(tensordict, key, role)
-        if value.requires_grad:
+        """What plays ``role``, whose log-probability is wanted: it has no gradients. An action of parts is a tensordict."""
+        value = tensordict.get(key, None)
+        if not isinstance(value, TensorDictBase):
+            value = self._read(tensordict, key, role)
+        if any(
+            one.requires_grad for one in ([value] if isinstance(value, Tensor) else value.values(True, True))
+        ):
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
                 "gradients into the policy that collected it. Detach it."
             )
-        return value
+        return cast("Tensor", value)
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
+        held = tensordict.get(key, None) if type(tensordict) is TensorDict else None
+        if isinstance(held, Tensor) and held.shape == value.shape and not held.requires_grad:
+            held.copy_(value.detach())
+            return
         device = tensordict.device
         if tensordict.is_locked and tensordict.get(key, None) is None:
             raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -56,6 +57,7 @@ def reduce(
     *,
     mask: Tensor | None = None,
     weights: Tensor | None = None,
+    first: Sequence[int] = (),
 ) -> Tensor:
     """Reduce a loss of one value per sample.
 
@@ -65,6 +67,8 @@ def reduce(
             valid samples. ``"none"`` keeps the shape, with zeros where the mask is false.
         mask: bool, True where a sample counts; broadcast to ``loss``, a trailing 1 is dropped.
         weights: importance weights, broadcast like ``mask``.
+        first: dimensions of ``loss`` over which means are taken before that, of what counts along them; where nothing
+            does, such a mean does not count either. Its weight is the mean of the weights. Not for ``"none"``.
 
     Raises:
         ValueError: if ``mask`` or ``weights`` has more dimensions than ``loss``.
@@ -73,6 +77,9 @@ def reduce(
         weights = _like(weights, loss, "priority weights")
     if mask is not None:
         mask = _like(mask, loss, "mask")
+    if first and reduction != "none":
+        loss, mask, weights = _means(loss, list(first), mask, weights)
+    if mask is not None:
         # Select, don't multiply: what is masked may be NaN, and NaN * 0 is NaN.
         loss = torch.where(mask, loss, torch.zeros_like(loss))
         if weights is not None:
@@ -87,6 +94,22 @@ def reduce(
         return loss.sum() / weights.sum()
     assert mask is not None
     return loss.sum() / mask.sum().clamp_min(1)
+
+
+def _means(
+    loss: Tensor, dims: list[int], mask: Tensor | None, weights: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The means over some dimensions, which of them count, and their weights."""
+    if mask is None and weights is None:
+        return loss.mean(dims), None, None
+    shares = torch.ones_like(loss) if weights is None else weights
+    counts = torch.ones_like(shares) if mask is None else mask.to(shares.dtype)
+    if mask is not None:
+        loss, shares = (torch.where(mask, each, torch.zeros_like(each)) for each in (loss, shares))
+    total, number = shares.sum(dims), counts.sum(dims)
+    means = (loss * shares).sum(dims) / torch.where(total == 0, torch.ones_like(total), total)
+    behind = None if weights is None else total / number.clamp_min(1)
+    return means, None if mask is None else number > 0, behind
 
 
 def _like(value: Tensor, loss: Tensor, name: str) -> Tensor:

@@ -23,14 +23,14 @@ def sample_count(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()
     """
     dims = _dims(x, keep)
     if mask is not None:
-        return _result(_of(x, mask).sum(dims, keepdim=True), x, keep)
+        return _result(_of(x, mask).sum(dims, keepdim=bool(keep)), x, keep)
     number = math.prod([x.shape[dim] for dim in dims])
     return torch.full(x.shape if keep else (), number, dtype=torch.int64, device=x.device)
 
 
 def sample_sum(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The sum over the samples; see `sample_mean`."""
-    return _result(_masked(x, mask, 0.0).sum(_dims(x, keep), keepdim=True), x, keep)
+    return _result(_masked(x, mask, 0.0).sum(_dims(x, keep), keepdim=bool(keep)), x, keep)
 
 
 def sample_mean(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
@@ -47,9 +47,9 @@ def sample_mean(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ())
     """
     dims = _dims(x, keep)
     if mask is None:
-        return _result(x.mean(dims, keepdim=True), x, keep) if keep else x.mean()
-    number = _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
-    return _result(_masked(x, mask, 0.0).sum(dims, keepdim=True) / number, x, keep)
+        return _result(x.mean(dims, keepdim=bool(keep)), x, keep) if keep else x.mean()
+    number = _of(x, mask).sum(dims, keepdim=bool(keep)).clamp_min(1)
+    return _result(_masked(x, mask, 0.0).sum(dims, keepdim=bool(keep)) / number, x, keep)
 
 
 def sample_var(
@@ -66,7 +66,7 @@ def sample_var(
     dims = _dims(x, keep)
     if mask is None:
         number = math.prod([x.shape[dim] for dim in dims])
-        made = x.var(dims, correction=min(correction, max(number - 1, 0)), keepdim=True)
+        made = x.var(dims, correction=min(correction, max(number - 1, 0)), keepdim=bool(keep))
         return _result(made, x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
     centre = _masked(x, mask, 0.0).sum(dims, keepdim=True) / _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
@@ -81,12 +81,12 @@ def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) 
 
 def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The largest number of the samples; see `sample_mean`."""
-    return _result(_masked(x, mask, -math.inf).amax(_dims(x, keep), keepdim=True), x, keep)
+    return _result(_masked(x, mask, -math.inf).amax(_dims(x, keep), keepdim=bool(keep)), x, keep)
 
 
 def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The logarithm of the sum of the exponentials of the samples; see `sample_mean`."""
-    return _result(_masked(x, mask, -math.inf).logsumexp(_dims(x, keep), keepdim=True), x, keep)
+    return _result(_masked(x, mask, -math.inf).logsumexp(_dims(x, keep), keepdim=bool(keep)), x, keep)
 
 
 def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
@@ -111,4 +111,6 @@ def _masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
 
 
 def _result(reduced: Tensor, x: Tensor, keep: Sequence[int]) -> Tensor:
-    return reduced.expand_as(x) if keep else reduced.reshape(())
+    if keep:
+        return reduced.expand_as(x)
+    return reduced.reshape(()) if reduced.ndim else reduced

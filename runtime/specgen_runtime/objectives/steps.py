@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tensordict import unravel_key
 from tensordict.nn import (
@@ -17,7 +17,12 @@ from tensordict.nn import (
 from torch import Tensor, nn
 
 from specgen_runtime.modules.qvalue import QValueModule
+from specgen_runtime.objectives.layers import runs_forward_alone
+from specgen_runtime.objectives.stacked import Stacked
 from specgen_runtime.typing import NestedKey
+
+Value: TypeAlias = Tensor | Stacked
+"""Of a network, or of all members of an ensemble, if their parameters are `Stacked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +52,16 @@ class Steps:
     steps: tuple[Step, ...]
     reads: tuple[NestedKey, ...]
 
-    def __call__(self, inputs: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Tensor] | None:
+    def __call__(self, inputs: Mapping[NestedKey, Tensor]) -> dict[NestedKey, Value] | None:
         """What is read and what is written, by key; None if a module gives something else than its tensors."""
-        values = dict(inputs)
+        values: dict[NestedKey, Value] = dict(inputs)
         for step in self.steps:
             found = step.run(*[values[key] for key in step.reads])
             outputs = found if isinstance(found, tuple) else (found,)
             if len(outputs) != len(step.writes):
                 return None
             for key, value in zip(step.writes, outputs, strict=True):
-                if not isinstance(value, Tensor):
+                if not isinstance(value, (Tensor, Stacked)):
                     return None
                 values[key] = value
         return values
@@ -82,7 +87,7 @@ def steps_to_distribution(module: nn.Module) -> tuple[Steps, ProbabilisticTensor
     if (
         module.return_composite
         or not isinstance(last, ProbabilisticTensorDictModule)
-        or not _as_it_is(module)
+        or not runs_forward_alone(module)
     ):
         return None
     parts = [part for one in before for part in _parts(one)]
@@ -93,7 +98,7 @@ def steps_to_distribution(module: nn.Module) -> tuple[Steps, ProbabilisticTensor
 def _parts(module: nn.Module) -> Iterator[TensorDictModuleBase | None]:
     """The modules of a network in order; None for one that can't be run on tensors."""
     kind = type(module)
-    if not _as_it_is(module):
+    if not runs_forward_alone(module):
         yield None
     elif isinstance(module, TensorDictSequential) and kind.forward is TensorDictSequential.forward:
         plain = module.inplace in (None, True) and not module.partial_tolerant
@@ -128,9 +133,3 @@ def _needed(parts: Collection[TensorDictModuleBase], keys: Collection[NestedKey]
     if not all(unravel_key(key) in written for key in keys):
         return None
     return Steps(tuple(reversed(steps)), tuple(sorted(wanted, key=str)))
-
-
-def _as_it_is(module: nn.Module) -> bool:
-    """Whether calling a module runs its `forward` and nothing else."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return not any(getattr(module, name) for name in hooks)

@@ -38,8 +38,10 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key != "auto":
         return required(tensordict, key, owner=owner, role="the mask")
     mask: Tensor | None = None
+    present = tensordict.keys()
     for candidate in AUTO_MASK_KEYS:
-        found = tensordict.get(candidate, None)
+        first = candidate if isinstance(candidate, str) else candidate[0]
+        found = tensordict.get(candidate, None) if first in present else None
         if isinstance(found, Tensor):
             mask = found if mask is None else mask & found
     return mask
@@ -77,5 +79,8 @@ def weights_of(
         return None
     if use is True:
         return required(tensordict, key, owner=owner, role="the priority weight")
+    present = tensordict.keys()  # asking it for one takes half as long as asking the data for the entry
+    if isinstance(key, str) and key not in present:
+        return None
     weights = tensordict.get(key, None)
     return weights if isinstance(weights, Tensor) else None

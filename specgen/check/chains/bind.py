@@ -239,7 +239,7 @@ class Binder:
             rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
         else:
             rows = [{}] if transform.forward or transform.written(inverse=False) else []
-        for role in sorted(transform.forward, key=lambda role: (role.form == "key", role.but is not None)):
+        for role in sorted(transform.forward, key=lambda role: (_RANKS[role.form], role.but is not None)):
             if role is driver:
                 continue
             if role.form == "each":
@@ -250,11 +250,13 @@ class Binder:
             elif role.form == "all":
                 rows = self._together(transform, role, rows, arguments)
             else:
+                find = self._flag if role.form == "flag" else self._one
                 for row in rows:
-                    entry = self._one(transform, role, row, arguments, known)
+                    entry = find(transform, role, row, arguments, known)
                     if entry is not None:
                         row[role.name] = entry
-        order = [role.name for role in transform.forward]
+        # a flag is that of several repetitions, which the keys in front of it tell apart
+        order = [role.name for role in sorted(transform.forward, key=_is_flag)]
         return [
             dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
         ]
@@ -318,6 +320,21 @@ class Binder:
         found = self.keys.inputs(transform, role, [key], keyword if given else None, arguments, known, row)
         return found[0] if found else None
 
+    def _flag(
+        self,
+        transform: CheckedTransform,
+        role: Role,
+        row: Mapping[str, Entry],
+        arguments: Arguments,
+        known: Mapping[str, Entry],
+    ) -> Entry | None:
+        """A flag of the done set at the root, which every environment has, in the dimensions of another role."""
+        of = row.get(role.beside or "")
+        flag = known[role.default[0]]
+        return (
+            None if of is None else replace(flag, type=replace(flag.type, dims=of.type.dims, col=of.type.col))
+        )
+
     # -------------------------------------------------------------------- keys
 
     def _span_of(self, output: Output, arguments: Arguments, chosen: int | None) -> Span:
@@ -337,6 +354,15 @@ class Binder:
         if keyword in arguments.places:
             return arguments.places[keyword]
         return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
+
+
+_RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
+"""Roles are found behind those that they name."""
+
+
+def _is_flag(role: Role) -> bool:
+    """Whether a role is a done flag of what another one stands for."""
+    return role.form == "flag"
 
 
 def _chosen(output: Output) -> bool:

@@ -162,12 +162,6 @@ def _beyond_chains(transform: CheckedTransform) -> str | None:
     python = transform.python
     if python is not None and python.reads_env:
         return "reads the environment"
-    if python is not None and "inverse" in python.phases:
-        return "computes by a class what the environment is given"
-    if python is not None and any(output.flag for output in transform.outputs):
-        return "raises done flags by a class"
-    if any(role.form == "flag" for role in transform.roles):
-        return "reads a done flag of another key"
     first = next(iter(transform.forward), None)
     if transform.buffers and (first is None or first.form == "all"):
         return "learns, and of no single key"

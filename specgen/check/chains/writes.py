@@ -53,7 +53,7 @@ def written_entry(
         )
     role = _role(transform, output, entry, key)
     own = output.dims is not None and not any(isinstance(dim, Rest) for dim in output.dims)
-    column = role == "reward" or (source is not None and source.type.col and not own)
+    column = role in ("reward", "done") or (source is not None and source.type.col and not own)
     low, high = output.interval or (float("-inf"), float("inf"))
     if dtype in INT_RANGES:
         low, high = max(low, INT_RANGES[dtype][0]), min(high, INT_RANGES[dtype][1])

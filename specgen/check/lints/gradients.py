@@ -12,9 +12,12 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
+    Split,
 )
 from specgen.check.model import Statement
 from specgen.expr import Expr
@@ -106,6 +109,12 @@ class Gradients:
                 parts = () if trained and value.kind == "sample" else (value.distribution,)
             case Read():
                 parts = (value.distribution, *value.given)
+            case Joint():
+                parts = value.calls
+            case Split():
+                parts = (value.run,)
+            case Output():
+                parts = (value.of,)
             case Noise():
                 parts = ()
             case Chosen():

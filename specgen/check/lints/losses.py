@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from specgen.check.lints.declared import warn_unread
 from specgen.check.lints.flow import Flow
@@ -74,6 +74,7 @@ class LossToLint:
         file, path, loss: where it is declared, and what it says.
         networks, roles, learnables: what it declares.
         computed: the parameters that computed defaults read.
+        read_as: the parameters whose values expressions read under other names, by those.
         forward: what the networks compute.
         require: the conditions on its parameters.
         let, terms, metrics, writes: its statements.
@@ -88,6 +89,7 @@ class LossToLint:
     roles: tuple[LossRole, ...]
     learnables: tuple[CheckedLearnable, ...]
     computed: frozenset[str]
+    read_as: Mapping[str, str]
     forward: tuple[Forward, ...]
     require: tuple[Statement, ...]
     let: tuple[Statement, ...]
@@ -117,7 +119,10 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     reads |= {name for made in parts.forward for name in _conditions(made.value)}
     reads |= frozenset[str]().union(*(one.reads for one in parts.learnables))
     reads |= frozenset(parts.computed)
+    reads |= {parts.read_as[name] for name in reads if name in parts.read_as}
     flags = {flag for one in loss.networks.values() for flag in (one.target, one.apart, one.ensemble)}
+    by = loss.reduce.get("by")
+    flags |= {by} if isinstance(by, str) else set()
     for name in loss.params:
         if name not in reads and name not in flags:
             warn_unread(file.key_span(*path, "params", name), "parameter", name, sink)
@@ -136,7 +141,8 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     acted = {network.action for network in parts.networks}
     acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}
-    acted |= {role for network in parts.networks if network.plain for role in network.reads}
+    acted |= {role for network in parts.networks for role, _ in network.outputs}
+    acted |= {role for network in parts.networks for role in network.reads}
     for role in parts.roles:
         given = loss.keys.get(role.name)
         used = role.name in reads or role.name in loss.writes or role.name in acted

@@ -1,24 +1,31 @@
-"""Parameters of a loss that its class keeps as buffers, and those whose default is computed."""
+"""Parameters of a loss that its class keeps as buffers, those whose default is computed, and those that may be a pair."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
+from typing import Final
 
+from specgen.check.losses.conditions import nonzero_name, read_condition
 from specgen.check.losses.domains import Domains
-from specgen.check.losses.model import Coefficient
+from specgen.check.losses.model import Coefficient, CoefficientPart
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Parameter
-from specgen.diagnostics import Sink
+from specgen.check.names import Names, refusal
+from specgen.check.param_values import range_of
+from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import loss_domains as rules
+from specgen.diagnostics.rules import losses as loss_rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Typed, full, infer, parse
+from specgen.expr import Binding, Symbol, Type, Typed, full, infer, parse
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
-from specgen.schema.loss import Loss, LossParam
+from specgen.schema.loss import Auto, Limits, Loss, LossParam
 from specgen.values import dataclass
 
-AUTO = "auto"
+AUTO: Final = "auto"
+_NUMBER: Final = Type("float32", (), "const")
+"""What a coefficient is in expressions: a tensor, the same for all samples."""
 
 
 def without_auto(params: Mapping[str, ParamField]) -> dict[str, ParamField]:
@@ -47,6 +54,7 @@ class Coefficients:
         loss: what is declared.
         scope: what expressions read; the parameters that are buffers are tensors there.
         domains: the roles whose specs are known.
+        names: the namespace of the loss.
         sink: takes every mistake.
     """
 
@@ -55,64 +63,194 @@ class Coefficients:
     loss: Loss
     scope: dict[str, Binding]
     domains: Domains
+    names: Names
     sink: Sink
+    _numbers: dict[str, Binding] = field(default_factory=dict)
+
+    def bind(self, params: tuple[Parameter, ...]) -> None:
+        """Let expressions read buffers as tensors, and conditions ask whether they were not 0."""
+        self._numbers = {param.name: self.scope[param.name] for param in params}
+        for param in params:
+            if self._declared(param) is not None:
+                old = self.scope[param.name]
+                assert old.symbol is not None
+                kept = replace(old.symbol, type=_NUMBER, interval=full("float32"))
+                self.scope[param.name] = replace(old, type=_NUMBER, interval=kept.interval, symbol=kept)
+                symbol = self._nonzero(param)
+                place = self.file.key_span(*self.path, "params", param.name)
+                self.names.claim(symbol.name, "condition", place)
+                self.scope[nonzero_name(param.name)] = Binding(
+                    symbol.type, symbol.interval, what="condition", symbol=symbol
+                )
 
     def checked(self, params: tuple[Parameter, ...]) -> tuple[tuple[Parameter, ...], dict[str, Coefficient]]:
         """The parameters, and those among them that are buffers, by name."""
-        numbers = {param.name: self.scope[param.name] for param in params}
         made: list[Parameter] = []
         found: dict[str, Coefficient] = {}
         for param in params:
-            declared = self.loss.params[param.name]
-            if not isinstance(declared, LossParam) or not (declared.buffer or declared.auto):
+            declared = self._declared(param)
+            if declared is None:
                 made.append(param)
-                if isinstance(declared, LossParam) and declared.default == AUTO and param.default is None:
-                    self._misfit(
-                        param.name, "`default: auto` needs the expression that it stands for", "default"
-                    )
+                self._auto_without_expression(param)
                 continue
-            if param.kind != "float":
-                what = "auto" if declared.auto else "buffer"
-                self._misfit(param.name, f"`{what}` is of a number: type float", what)
+            one = self._coefficient(param, declared)
+            if one is None:
                 continue
-            auto = None
-            if declared.auto is not None:
-                if declared.default != AUTO:
-                    self._misfit(param.name, "`auto` is what `default: auto` stands for", "auto")
-                    continue
-                auto = self._auto(param.name, numbers)
-                if auto is None:
-                    continue
+            if one.auto is not None and declared.default == AUTO:
                 param = replace(param, default=AUTO, optional=False)
-            of_domain = auto is not None and any(".domains." in one.path for one in auto.symbols_read)
-            state = declared.buffer if isinstance(declared.buffer, str) else param.name
-            if of_domain and not isinstance(declared.buffer, str):
-                state = f"_{param.name}"
             made.append(param)
-            found[param.name] = Coefficient(param.name, state, auto, of_domain)
-            old = self.scope[param.name]
-            kind = replace(old.type, level="const")
-            symbol = replace(old.symbol, type=kind) if old.symbol is not None else None
-            self.scope[param.name] = replace(
-                old, type=kind, interval=full("float32"), symbol=symbol, optional=param.optional
-            )
+            found[param.name] = one
+            self._read_as(param, one)
         return tuple(made), found
 
-    def _auto(self, name: str, numbers: Mapping[str, Binding]) -> Typed | None:
+    def _declared(self, param: Parameter) -> LossParam | None:
+        """What a parameter declares that is kept as a buffer; None for another one."""
+        declared = self.loss.params[param.name]
+        if isinstance(declared, LossParam) and (
+            declared.buffer or declared.auto or declared.parts or declared.true_is
+        ):
+            return declared
+        return None
+
+    def _nonzero(self, param: Parameter) -> Symbol:
+        path = ".".join((*self.path, "nonzero", param.name))
+        return Symbol(path, f"has_{param.name}", Type("bool", (), "ctor"), full("bool"))
+
+    def _coefficient(self, param: Parameter, declared: LossParam) -> Coefficient | None:
+        """The buffer that a parameter becomes; None after reporting a mistake."""
+        if param.kind != "float":
+            what = "auto" if declared.auto else "parts" if declared.parts else "true_is"
+            what = "buffer" if declared.buffer else what
+            self._misfit(param.name, f"`{what}` is of a number: type float", what)
+            return None
+        auto = when = None
+        if declared.auto is not None:
+            if declared.default != AUTO and not (param.optional and declared.default is None):
+                message = "`auto` is what `default: auto` stands for, or None of an `optional` parameter"
+                self._misfit(param.name, message, "auto")
+                return None
+            if isinstance(declared.auto, Auto):
+                when = self._when(param.name, declared)
+                if when is None:
+                    return None
+            auto = self._auto(param.name, ("value",) if isinstance(declared.auto, Auto) else ())
+            if auto is None:
+                return None
+        of_domain = auto is not None and any(".domains." in one.path for one in auto.symbols_read)
+        if of_domain and declared.default != AUTO:
+            message = (
+                "what None stands for is known before the networks are: sizes of roles are of `default: auto`"
+            )
+            self._misfit(param.name, message, "auto")
+            return None
+        apart = bool(declared.parts) and declared.buffer == "parts"
+        state = declared.buffer if isinstance(declared.buffer, str) and not apart else param.name
+        if of_domain and not isinstance(declared.buffer, str):
+            state = f"_{param.name}"
+        parts = self._parts(param, declared)
+        if parts is None or not self._switch_fits(param, declared):
+            return None
+        symbol = self.scope[param.name].symbol
+        assert symbol is not None
+        nonzero = self._nonzero(param)
+        return Coefficient(
+            param.name, state, auto, of_domain, when, symbol, nonzero, parts, declared.true_is, apart
+        )
+
+    def _read_as(self, param: Parameter, one: Coefficient) -> None:
+        """Let expressions read the parts of a coefficient, or itself, which may be None."""
+        if one.parts:
+            del self.scope[param.name]
+        else:
+            absent = param.optional and not one.filled
+            self.scope[param.name] = replace(self.scope[param.name], optional=absent)
+        for part in one.parts:
+            self.scope[part.symbol.name] = Binding(
+                _NUMBER, part.symbol.interval, what="parameter", symbol=part.symbol
+            )
+
+    def _parts(self, param: Parameter, declared: LossParam) -> tuple[CoefficientPart, ...] | None:
+        """The parts of a pair; none of one number, None after reporting a mistake."""
+        if not declared.parts:
+            return ()
+        place = (*self.path, "params", param.name, "parts")
+        names = list(declared.parts)
+        wrong = next((reason for one in names if (reason := refusal(one))), None)
+        if len(names) != 2 or len(set(names)) < 2 or wrong or param.optional:
+            message = f"`parts` names the two numbers of a pair, got {', '.join(names) or 'none'}"
+            message = (
+                f"`parts` is of a number that is always given, and `{param.name}` may be None"
+                if (param.optional)
+                else message
+            )
+            help = None if param.optional else "write `parts: [low, high]`"
+            self.sink.add(loss_rules.PARAM_FORM.at(self.file.span(*place), message, help=help))
+            return None
+        made = []
+        for one in names:
+            name = f"{param.name}_{one}"
+            if not self.names.claim(name, "part of a parameter", self.file.span(*place)):
+                return None
+            limits = declared.parts[one] if isinstance(declared.parts, dict) else Limits()
+            more = LossParam(**limits.model_dump())
+            symbol = Symbol(".".join((*self.path, "params", name)), name, _NUMBER, full("float32"))
+            made.append(CoefficientPart(one, symbol, range_of(more)))
+        return tuple(made)
+
+    def _switch_fits(self, param: Parameter, declared: LossParam) -> bool:
+        """Whether True may stand for another parameter; reported where it may not."""
+        name = declared.true_is
+        if name is None:
+            return True
+        place = self.file.span(*self.path, "params", param.name, "true_is")
+        other = self.loss.params.get(name)
+        number = isinstance(other, float) or (isinstance(other, LossParam) and other.type in (None, "float"))
+        if not param.optional or declared.default is not None:
+            message = (
+                f"`true_is` is of an `optional` parameter, None where False is given; `{param.name}` is none"
+            )
+            self.sink.add(
+                loss_rules.PARAM_FORM.at(place, message, help="write `type: float, optional: true`")
+            )
+            return False
+        if number and name != param.name:
+            return True
+        message = f"`true_is` names the parameter whose number True stands for; `{name}` is none"
+        known = [one for one in self.loss.params if one != param.name]
+        self.sink.add(loss_rules.PARAM_FORM.at(place, message, help=suggestion(name, known)))
+        return False
+
+    def _when(self, name: str, declared: LossParam) -> Typed | None:
+        place = (*self.path, "params", name, "auto")
+        if declared.default == AUTO:
+            message = (
+                "the word `auto` always stands for a number; None of an `optional` parameter may be left"
+            )
+            self.sink.add(rules.AUTO.at(self.file.span(*place, "when"), message))
+            return None
+        return read_condition(self.file.scalar(*place, "when"), self.scope, self.sink)
+
+    def _auto(self, name: str, inner: tuple[str, ...]) -> Typed | None:
         """What the default stands for: a number of the constructor; None after reporting a mistake."""
-        source = self.file.scalar(*self.path, "params", name, "auto")
+        source = self.file.scalar(*self.path, "params", name, "auto", *inner)
         expr = parse(source, self.sink)
         named = None if expr is None else self.domains.sized(expr, source)
         if named is None or not known_when_made(named, source, self.loss, "auto", self.sink):
             return None
-        known = {other: replace(one, optional=False) for other, one in numbers.items() if other != name}
+        known = {other: replace(one, optional=False) for other, one in self._numbers.items() if other != name}
         typed = infer(named, known | self.domains.sizes, source, self.sink)
         if typed is not None and (not typed.type.python or typed.type.dtype in ("bool", "str")):
             self._misfit(name, f"`auto` is a number of the constructor, this is {typed.type}", "auto")
             return None
         return typed
 
+    def _auto_without_expression(self, param: Parameter) -> None:
+        declared = self.loss.params[param.name]
+        if isinstance(declared, LossParam) and declared.default == AUTO and param.default is None:
+            self._misfit(param.name, "`default: auto` needs the expression that it stands for", "default")
+
     def _misfit(self, name: str, message: str, field: str) -> None:
         place = (*self.path, "params", name)
         rule = schema_rules.WRONG_TYPE if field == "buffer" else rules.AUTO
+        rule = loss_rules.PARAM_FORM if field in ("parts", "true_is") else rule
         self.sink.add(rule.at(self.file.span(*place, field), message))

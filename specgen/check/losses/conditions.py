@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Final
 
@@ -21,6 +21,11 @@ from specgen.values import dataclass
 _TRUTH: Final = Type("bool", (), "ctor")
 _NONZERO: Final = "is not 0"
 """What the function that makes a truth value of a number is called: nothing that could be written."""
+
+
+def nonzero_name(name: str) -> str:
+    """The name of the truth value that a buffer was not 0 when the loss was made: one that nobody can write."""
+    return f"{name} {_NONZERO}"
 
 
 def read_condition(source: Scalar, scope: Mapping[str, Binding], sink: Sink) -> Typed | None:
@@ -82,6 +87,8 @@ def _truth(expr: Expr, scope: Mapping[str, Binding]) -> Expr:
     match expr:
         case tree.Logic():
             return replace(expr, operands=tuple(_truth(operand, scope) for operand in expr.operands))
+        case tree.Name() if (asked := nonzero_name(expr.path)) in scope:
+            return tree.Name(asked, expr.start, expr.end)
         case tree.Name() if (found := scope.get(expr.path)) and found.type.python and found.static is None:
             if found.type.dtype not in ("bool", "str"):
                 function = tree.Name(_NONZERO, expr.start, expr.end)
@@ -104,13 +111,19 @@ def condition_text(condition: Condition) -> str:
                 joined = f" {node.op} ".join(text(arg, arg.op != node.op) for arg in node.args)
                 return f"({joined})" if inner else joined
             case _:
-                return print_expression(node, lambda symbol: symbol.name).text
+                return print_expression(node, _written).text
 
     return text(condition.typed)
 
 
 def _named(node: Typed) -> str:
     return "" if node.symbol is None else node.symbol.name
+
+
+def _written(symbol: Symbol) -> str:
+    """What stands for a symbol in a condition, as one would write it."""
+    *before, last = symbol.path.split(".")
+    return last if before[-1:] == ["nonzero"] else symbol.name
 
 
 @dataclass
@@ -124,7 +137,7 @@ class Presence:
     """
 
     sink: Sink
-    known: Sequence[Condition] = ()
+    known: tuple[Condition, ...] = ()
     there: dict[Symbol, Condition] = field(default_factory=dict)
 
     def may_be_missing(self, binding: Binding) -> None:

@@ -16,6 +16,7 @@ from specgen.check.losses.masks import mask_of_key
 from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
 from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
+from specgen.check.losses.network_fields import fields_fit
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
 from specgen.check.network_types import network_type
@@ -23,7 +24,9 @@ from specgen.check.params import OF_LOSSES, check_params
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
+from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.tree import subexpressions
+from specgen.expr.types import Record
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
 from specgen.values import dataclass
@@ -34,8 +37,6 @@ _SIGNALS = {
     "terminated": Type("bool", (), col=True),
     "truncated": Type("bool", (), col=True),
 }
-_OF_FUNCTIONAL = ("qvalue", "ensemble", "target", "apart", "optional")
-"""Fields of networks whose parameters a loss takes."""
 _NONE = Binding(Type("str"), full("bool"))
 
 
@@ -92,6 +93,10 @@ class Declared:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
+        coefficients = Coefficients(
+            self.file, self.path, self.loss, self.scope, self.domains, self.names, self.sink
+        )
+        coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
         self.modules.updated(self.roles)
         for role in self.roles:
@@ -114,7 +119,6 @@ class Declared:
             for index, word in domain.places:
                 self.names.claim(word, "keyword", self.file.span(*self.path, "keys", name, "domain", index))
         self.scope |= self.domains.bounds
-        coefficients = Coefficients(self.file, self.path, self.loss, self.scope, self.domains, self.sink)
         self.params, self.coefficients = coefficients.checked(self.params)
         roles = [role.name for role in self.roles]
         self.estimators = estimators(self.file, self.path, self.loss, self.networks, roles, self.sink)
@@ -124,9 +128,30 @@ class Declared:
 
     @property
     def computed(self) -> frozenset[str]:
-        """The parameters that computed defaults read."""
-        made = (one.auto for one in self.coefficients.values() if one.auto is not None)
-        return frozenset(symbol.name for typed in made for symbol in typed.symbols_read)
+        """The parameters that other parameters read: computed defaults, and what True stands for."""
+        kept = self.coefficients.values()
+        made = [typed for one in kept for typed in (one.auto, one.auto_when) if typed is not None]
+        switches = frozenset(one.true_is for one in kept if one.true_is is not None)
+        return switches | {symbol.name for typed in made for symbol in typed.symbols_read}
+
+    def readable(self, expr: Expr, source: SourceText) -> Expr | None:
+        """An expression with names in the place of bounds, in which no pair is read as one number; else None."""
+        for part in subexpressions(expr):
+            kept = self.coefficients.get(part.path) if isinstance(part, tree.Name) else None
+            if kept is not None and kept.parts:
+                names = " or ".join(part.symbol.name for part in kept.parts)
+                message = f"`{kept.name}` may be a pair of numbers"
+                span = source.span_of(part.start, part.end)
+                self.sink.add(rules.PARAM_FORM.at(span, message, help=f"read {names}"))
+                return None
+        return self.domains.bounded(expr, source) if self.modules.fits(expr, source) else None
+
+    @property
+    def read_as(self) -> dict[str, str]:
+        """The parameters whose values expressions read under other names, by those."""
+        kept = self.coefficients.values()
+        found = {part.symbol.name: one.name for one in kept for part in one.parts}
+        return found | {one.nonzero.name: one.name for one in kept}
 
     @property
     def flags(self) -> frozenset[str]:
@@ -145,18 +170,13 @@ class Declared:
                 continue
             if not self.names.claim(name, "network", self.file.key_span(*here)):
                 continue
+            if not fields_fit(self.file, here, self.loss, self.sink):
+                continue
             if network.policy is not None:
                 made += self._policy(name, network)
                 continue
-            if network.plain and not self._fits_plain(name, network):
-                continue
-            if len(network.out) != 1:
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(
-                        self.file.key_span(*here),
-                        f"`{name}` needs `out` with one key and its type, has {len(network.out)}",
-                    )
-                )
+            if len(network.out) > 1:
+                made += self._record(name, network)
                 continue
             (output,) = network.out
             type_ = self._type((*here, "out", output))
@@ -186,12 +206,37 @@ class Declared:
                         members,
                         network.doc,
                         network.optional,
-                        network.plain is True,
-                        network.trains,
-                        tuple(network.in_),
+                        joined=network.joined,
+                        plain=network.plain is True,
+                        trains=network.trains,
+                        reads=tuple(network.in_) if network.plain is True else (),
                     )
                 )
         return tuple(made)
+
+    def _record(self, name: str, network: Network) -> list[LossNetwork]:
+        """A network that writes several entries; none after reporting a mistake."""
+        here = (*self.path, "networks", name)
+        found = [(role, self._type((*here, "out", role))) for role in network.out]
+        fields = tuple((role, type_) for role, type_ in found if type_ is not None)
+        target, apart = self._copies(name, network)
+        if len(fields) < len(found):
+            return []
+        record = Record(fields=fields)
+        return [
+            LossNetwork(
+                name,
+                None,
+                "",
+                record,
+                target,
+                apart,
+                None,
+                network.doc,
+                network.optional,
+                trains=network.trains,
+            )
+        ]
 
     def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
         """When a network has target parameters, and when networks before it train what they share."""
@@ -210,14 +255,6 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble"):
-            if getattr(network, unfit):
-                message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
-                help = f"leave out `{unfit}`, or `policy`"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, unfit), message, help=help)
-                )
-                return []
         valued = next((one for one in self.loss.networks.items() if one[1].qvalue == role), None)
         event, actions = None, None
         if valued is not None and len(valued[1].out) == 1:
@@ -229,44 +266,21 @@ class Declared:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
         made = policy_type(event, actions)
-        if network.plain is True:
-            message = f"`{name}` is a policy: `plain: delta` says that it may be certain"
-            self.sink.add(
-                rules.PLAIN.at(self.file.span(*here, "plain"), message, help="write `plain: delta`")
-            )
-            return []
-        plain, trains = network.plain == "delta", network.trains
         return [
             LossNetwork(
-                name, None, role, made, target, apart, None, network.doc, network.optional, plain, trains
+                name,
+                None,
+                role,
+                made,
+                target,
+                apart,
+                None,
+                network.doc,
+                network.optional,
+                plain=network.plain == "delta",
+                trains=network.trains,
             )
         ]
-
-    def _fits_plain(self, name: str, network: Network) -> bool:
-        """Whether a network can be a module of tensors: reported where it can't."""
-        here, help = (*self.path, "networks", name), None
-        wrong = next((field for field in _OF_FUNCTIONAL if getattr(network, field)), None)
-        unknown = next((role for role in network.in_ if role not in self.loss.keys), None)
-        if network.plain == "delta":
-            message, help = (
-                f"`{name}` is no policy, of which `plain: delta` is",
-                "declare `policy` in the place of `out`",
-            )
-            place = self.file.span(*here, "plain")
-        elif wrong is not None:
-            message = f"`{name}` is a module of tensors, which is kept as it is, and has no `{wrong}`"
-            place = self.file.key_span(*here, wrong)
-        elif unknown is not None or not network.in_:
-            message = f"`{name}` is called with the tensors of the keys under `in`: "
-            message += "there is none" if unknown is None else f"`{unknown}` is no key"
-            known = suggestion(unknown or "", self.loss.keys)
-            unknown = unknown or "observation"
-            help = known or f'declare it: `keys: {{{unknown}: {{key: {unknown}, type: "float32[n]"}}}}`'
-            place = self.file.span(*here, "in")
-        else:
-            return True
-        self.sink.add(rules.PLAIN.at(place, message, help=help))
-        return False
 
     def _members(self, param: str | None, *place: str) -> str | None:
         """The parameter that says how many members an ensemble has; None where there is none."""
@@ -305,7 +319,10 @@ class Declared:
     def _roles(self, networks: tuple[LossNetwork, ...]) -> tuple[LossRole, ...]:
         made = []
         actions = {network.action: network for network in networks if network.action is not None}
-        outputs = {network.output: network for network in networks}
+        outputs: dict[str, tuple[str, Type | None]] = {
+            one.output: (one.name, None) for one in networks if one.policy
+        }
+        outputs |= {role: (one.name, type) for one in networks for role, type in one.outputs}
         for name, given in self.loss.keys.items():
             here = (*self.path, "keys", name)
             if not self.names.claim(name, "key", self.file.key_span(*here)):
@@ -326,8 +343,8 @@ class Declared:
             type_, interval = _SIGNALS.get(name), None
             if declared.type is not None:
                 type_ = self._type((*here, "type"))
-            elif type_ is None and name in outputs and not outputs[name].policy:
-                type_ = outputs[name].type
+            elif type_ is None and name in outputs:
+                type_ = outputs[name][1]
             if (network := actions.get(name)) is not None:
                 (size,) = network.type.sizes
                 type_, interval = Type("int64"), Interval.indices(size)
@@ -347,19 +364,16 @@ class Declared:
                 )
             )
         known = [role.name for role in made]
-        for network in networks:
-            if network.action is not None and network.action not in known:
-                self.unknown_role(network.action, known, "networks", network.name, "qvalue")
+        for one in networks:
+            if one.action is not None and one.action not in known:
+                self.unknown_role(one.action, known, "networks", one.name, "qvalue")
         renamed = [role.role for role in made]
-        for name, network in outputs.items():
-            if name in renamed or (network.plain and not network.policy):
+        for name, (writer, _) in outputs.items():
+            if name in renamed or name in known:
                 continue
-            if name not in known and self.names.claim(
-                name, "key", self.file.key_span(*self.path, "networks", network.name, "out", name)
-            ):
-                made.append(
-                    LossRole(name, (name,), None, full("float32"), False, f"written by {network.name}")
-                )
+            span = self.file.key_span(*self.path, "networks", writer, "out", name)
+            if self.names.claim(name, "key", span):
+                made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {writer}"))
         return tuple(made)
 
     def _condition(self, declared: LossKey, *here: str) -> Typed | None:

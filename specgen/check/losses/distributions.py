@@ -42,6 +42,7 @@ DISTRIBUTION_FUNCTIONS = {
     "kl": Signature("kl(p, q, n=1)", ("distribution",), counts=True),
     "probs": Signature("probs(d)"),
     "log_probs": Signature("log_probs(d)"),
+    "answered": Signature("answered(d)"),
 }
 """The functions of distributions, by their names."""
 
@@ -86,7 +87,7 @@ def result_type(function: str, distribution: Distribution, given: Sequence[Type]
         return replace(distribution.event, axes=axes)
     if function in ("probs", "log_probs"):
         return Type("float32", distribution.dims or (Sym.named("n_actions"),), axes=axes)
-    return Type("float32", axes=axes)
+    return Type("bool" if function == "answered" else "float32", axes=axes)
 
 
 def merged_axes(*types: Type) -> tuple[str, ...]:

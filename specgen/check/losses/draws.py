@@ -17,16 +17,34 @@ from specgen.expr.types import Distribution
 from specgen.values import dataclass
 
 DRAW_FUNCTIONS: Final = {
-    "bernoulli": "bernoulli(p)",
     "normal_like": "normal_like(x)",
+    "bernoulli": "bernoulli(p)",
+    "uniform": "uniform(low, high, like=x, n=k)",
     "choose": "choose(x, k, axis=ensemble)",
 }
 """How the functions are called that draw without a distribution."""
+
+_TAKES: Final = {
+    "normal_like": (1, (), ()),
+    "bernoulli": (1, (), ()),
+    "uniform": (2, ("like",), ("n",)),
+    "choose": (2, ("axis",), ()),
+}
+"""How many arguments they take by place, and the names of those that they need besides, and of those that they may take."""
 
 
 def is_draw(call: tree.Call) -> bool:
     """Whether a call is of one of these functions."""
     return call.function.path in DRAW_FUNCTIONS
+
+
+def drawn_for(call: tree.Call) -> tuple[Expr, ...]:
+    """The value in whose shape a call of one of these functions draws, or of whose members it chooses some; perhaps none."""
+    if call.function.path == "bernoulli":
+        return ()
+    if call.function.path != "uniform":
+        return call.args[:1]
+    return tuple(one.value for one in call.keywords if one.name == "like")
 
 
 @dataclass(frozen=True)
@@ -45,35 +63,68 @@ class DrawReader:
 
     def draw(
         self, call: tree.Call, value: ForwardValue | None, values: ForwardValues, site: int
-    ) -> Noise | Chosen | None:
+    ) -> Noise | Bernoulli | Chosen | None:
         """The draw that a call is; None after reporting a mistake.
 
         Args:
             call: the call.
-            value: its first argument; None where that is computed by expressions.
+            value: what it is drawn for; None where that is computed by expressions.
             values: what is known of the values of the class.
             site: the number of the draw.
         """
         name = call.function.path
-        takes = 1 if name == "normal_like" else 2
-        axes = [one.value for one in call.keywords if one.name == "axis"]
-        if len(call.args) != takes or len(axes) != len(call.keywords) or len(axes) != takes - 1:
+        takes, needs, may = _TAKES[name]
+        given = [one.name for one in call.keywords]
+        extra = [one for one in given if one not in needs]
+        twice = len(given) > len(set(given))
+        if len(call.args) != takes or twice or not set(needs) <= set(given) or not set(extra) <= set(may):
             self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
             return None
+        if name == "bernoulli":
+            return self._bernoulli(call.args[0], site)
         if value is None:
             message = f"`{name}` takes data, or what a network or a draw gives, and this is computed of them"
-            self._fail(rules.DRAW, call.args[0], message, None)
+            self._fail(rules.DRAW, drawn_for(call)[0], message, None)
             return None
         type = values.type_of(value)
-        return self._noise(call, value, type, site) if takes == 1 else self._chosen(call, value, type, site)
+        return (
+            self._chosen(call, value, type, site)
+            if name == "choose"
+            else self._noise(call, value, type, site)
+        )
 
     def _noise(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Noise | None:
+        (like,) = drawn_for(call)
         if isinstance(type, Distribution) or not is_float(type.dtype):
             what = "has no type" if type.dtype == UNTYPED.dtype else f"is {type}"
-            message = f"noise has the shape of floating-point numbers, `{self._written(call.args[0])}` {what}"
-            self._fail(rules.DRAW, call.args[0], message, None)
+            message = f"noise has the shape of floating-point numbers, `{self._written(like)}` {what}"
+            self._fail(rules.DRAW, like, message, None)
             return None
-        return Noise(value, site)
+        if call.function.path == "normal_like":
+            return Noise(value, site)
+        count = self.count(next((one.value for one in call.keywords if one.name == "n"), None), "n")
+        ends = [self._end(end) for end in call.args]
+        known = [end for end in ends if end is not None]
+        if count is False or len(known) < len(ends):
+            return None
+        low, high = known
+        if low.typed.interval.low > high.typed.interval.high:
+            first, last = map(self._written, call.args)
+            message = f"the draw is from `low` up to `high`, and `{first}` is greater than `{last}`"
+            self._fail(rules.DRAW, call.args[1], message, f"write uniform({last}, {first}, …)")
+            return None
+        return Noise(value, site, (low, high), count)
+
+    def _end(self, expr: Expr) -> Count | None:
+        """An end of what is drawn, a number of parameters; None after reporting that it is none."""
+        typed = infer(expr, self.scope, self.source, self.sink)
+        if typed is None:
+            return None
+        if typed.type.python and typed.type.dtype not in ("bool", "str"):
+            return Count(expr, self.source, typed)
+        message = f"an end of a draw is a number, or computed from parameters; `{self._written(expr)}` is {typed.type}"
+        self._fail(rules.DRAW, expr, message, "draw between 0 and 1, and scale that")
+        return None
 
     def _chosen(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Chosen | None:
         axis = call.keywords[0].value
@@ -87,19 +138,16 @@ class DrawReader:
         count = self.count(call.args[1], "k")
         return None if count is False or count is None else Chosen(value, count, site)
 
-    def bernoulli(self, call: tree.Call, site: int) -> Bernoulli | None:
+    def _bernoulli(self, expr: Expr, site: int) -> Bernoulli | None:
         """The truth values that a call draws for the samples; None after reporting a mistake."""
-        if len(call.args) != 1 or call.keywords:
-            self._fail(rules.DRAW, call, f"`bernoulli` is called as {DRAW_FUNCTIONS['bernoulli']}", None)
-            return None
-        typed = infer(call.args[0], self.scope, self.source, self.sink)
+        typed = infer(expr, self.scope, self.source, self.sink)
         if typed is None:
             return None
         if typed.type.python and typed.interval.low >= 0 and typed.interval.high <= 1:
-            return Bernoulli(Count(call.args[0], self.source, typed), site)
-        message = f"`{self._written(call.args[0])}` is not known to be a probability, a number of parameters"
+            return Bernoulli(Count(expr, self.source, typed), site)
+        message = f"`{self._written(expr)}` is not known to be a probability, a number of parameters"
         help = "declare it: `params: {fraction: {default: 0.25, min: 0, max: 1}}`"
-        self._fail(rules.DRAW, call.args[0], message, help)
+        self._fail(rules.DRAW, expr, message, help)
         return None
 
     def count(self, expr: Expr | None, name: str) -> Count | Literal[False] | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from specgen.check.losses.loss import CheckedLoss, check_loss
 from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
+from specgen.check.losses.part_names import check_part_names
 from specgen.check.model import Checked
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
@@ -58,4 +59,5 @@ def check_losses(
             roles = frozenset(role.accepted for role in loss.value.roles)
             made = LossClass(name, module, roles, whole_loss.properties)
             parents[name] = replace(parents[name], made=made)
+    check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents

@@ -10,9 +10,10 @@ from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
+from specgen.expr.types import Record as RecordType
 from specgen.values import dataclass
 
-Variant = Literal["live", "frozen", "target"]
+Variant = Literal["live", "frozen", "target", "stored"]
 Record = Literal["now", "next"]
 DrawKind = Literal["rsample", "sample"]
 
@@ -40,30 +41,57 @@ class Alias:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """`network(now)`, `network.frozen(next)`, `network.target(next, action=…)`, …
+    """`network(now)`, `network.frozen.eval(next)`, `network.target(next, action=…)`, …
 
     Attributes:
-        network, variant, record: which network it is, with which parameters, and what it reads.
+        network, variant, record: which network it is, with which parameters, and what it reads; `stored` is what a policy
+            wrote into the record, which is not run.
         replaced: the roles of what it reads instead of data, with that.
+        evaluated: whether it runs in evaluation mode.
     """
 
     network: str
     variant: Variant
     record: Record
     replaced: tuple[tuple[str, ForwardValue], ...] = ()
+    evaluated: bool = False
 
     @property
     def name(self) -> str:
         """A name for its value, where the declaration gives none."""
-        variant = "" if self.variant == "live" else f"_{self.variant}"
+        variant = ("" if self.variant == "live" else f"_{self.variant}") + "_eval" * self.evaluated
         roles = (role for role, _ in self.replaced)
         behind = "".join(f"_{role}" for role in ("of", *roles)) if self.replaced else ""
         return f"{self.network}{variant}_{self.record}{behind}"
 
 
 @dataclass(frozen=True)
+class Joint:
+    """One run of several calls of a network, whose batches stand one behind the other.
+
+    Attributes:
+        calls: the calls, in order.
+    """
+
+    calls: tuple[NetworkCall, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one call gives of several that run as one.
+
+    Attributes:
+        run: the name of the run.
+        place: which of its calls it is.
+    """
+
+    run: Alias
+    place: int
+
+
+@dataclass(frozen=True)
 class Count:
-    """How many draws are made: a whole number, or an expression of parameters.
+    """A number that a draw needs, an expression of parameters: how many there are, an end of what is drawn.
 
     `typed` is the expression as it was proved right.
     """
@@ -92,15 +120,19 @@ class Draw:
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard normal numbers, one for each of a value: `normal_like(action)`.
+    """Numbers that are drawn by themselves, one for each of a value: `normal_like(action)`, `uniform(-1, 1, like=action)`.
 
     Attributes:
         like: the value.
         site: the number of the draw.
+        ends: between which numbers uniform ones are drawn; None of standard normal ones.
+        count: how many are drawn for each number of the value, along the axis `draw`; None for one, without that axis.
     """
 
     like: ForwardValue
     site: int
+    ends: tuple[Count, Count] | None = None
+    count: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +188,19 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Output:
+    """One of several entries that a network writes: `world(now).mean`.
+
+    Attributes:
+        of: the run of the network.
+        role: the role of the entry.
+    """
+
+    of: ForwardValue
+    role: str
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two values, as a condition on the parameters says; only that one is computed.
 
@@ -170,7 +215,20 @@ class Choice:
 
 
 ForwardValue: TypeAlias = (
-    Data | Computed | Alias | NetworkCall | Draw | Noise | Bernoulli | Chosen | DrawnLogProb | Read | Choice
+    Data
+    | Computed
+    | Alias
+    | NetworkCall
+    | Output
+    | Joint
+    | Split
+    | Draw
+    | Noise
+    | Bernoulli
+    | Chosen
+    | DrawnLogProb
+    | Read
+    | Choice
 )
 
 
@@ -182,7 +240,7 @@ class Forward:
         name: its name.
         value: what it is.
         network: the network that it comes from; empty of noise.
-        type: its type; a `Distribution` stays in the class.
+        type: its type; a `Distribution` and a `Record` stay in the class.
         path: the declaration that it stands in.
     """
 
@@ -207,7 +265,7 @@ class Forward:
     @property
     def inner(self) -> bool:
         """Whether only the class knows it: the pure function takes numbers."""
-        return isinstance(self.type, Distribution)
+        return isinstance(self.type, Distribution | RecordType) or isinstance(self.value, Joint)
 
 
 def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
@@ -218,10 +276,12 @@ def parts_of(value: ForwardValue) -> Iterator[ForwardValue]:
 
 
 def counts_of(value: ForwardValue) -> Iterator[Count]:
-    """The numbers of draws in a value."""
+    """The numbers that the draws in a value need."""
     for part in parts_of(value):
-        if isinstance(part, Draw | Read | Chosen) and part.count is not None:
+        if isinstance(part, Draw | Read | Chosen | Noise) and part.count is not None:
             yield part.count
+        if isinstance(part, Noise) and part.ends is not None:
+            yield from part.ends
         if isinstance(part, Bernoulli):
             yield part.probability
 
@@ -231,6 +291,12 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
     match value:
         case NetworkCall():
             return tuple(part for _, part in value.replaced)
+        case Joint():
+            return value.calls
+        case Split():
+            return (value.run,)
+        case Output():
+            return (value.of,)
         case Draw():
             return (value.distribution,)
         case Noise():

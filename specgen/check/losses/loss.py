@@ -14,17 +14,18 @@ from specgen.check.losses.declared import Declared
 from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_function
+from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
-from specgen.check.losses.model import (
-    CheckedLoss,
-    Requirement,
-)
+from specgen.check.losses.methods import checked_methods
+from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
+from specgen.check.losses.reduce import means_first
 from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.unused import report_unread_values, report_unused_targets
+from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Checked, Statement, identifier
@@ -90,7 +91,7 @@ class _Checker:
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
-        self.names = Names(self.sink, reserved_in_loss(self.name))
+        self.names = Names(self.sink, reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics)))
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
         self.declared.check()
         self.scope = self.declared.scope
@@ -104,10 +105,8 @@ class _Checker:
         self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
-        written = [
-            one for one in networks if not (one.policy or one.plain) and self.readable.get(one.output) is None
-        ]
-        self.readable |= {one.output: one.type for one in written}
+        written = (one for network in networks for one in network.outputs)
+        self.readable |= {role: type for role, type in written if self.readable.get(role) is None}
         taken = (self.loss.params, self.loss.keys, self.loss.let, self.loss.terms, self.loss.metrics)
         self.calls = NetworkCalls(
             ForwardValues(
@@ -128,12 +127,14 @@ class _Checker:
             self.broken |= {role.name for role in self.declared.roles if role.type is None}
         let = self._section("let")
         mask = self._masking("mask") if self.loss.mask is not None else None
-        terms, metrics, writes = map(self._section, ("terms", "metrics", "writes"))
+        sections = ("terms", "metrics", "writes", "update")
+        terms, metrics, writes, update = map(self._section, sections)
         masks = {
             name: made
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        means = means_first(self.file, self.path, self.loss, params, self.sink)
         if not self.loss.terms:
             place = self.file.key_span(*self.path)
             self.sink.add(
@@ -152,12 +153,13 @@ class _Checker:
                 self.declared.roles,
                 self.declared.learnables,
                 self.declared.computed,
+                self.declared.read_as,
                 tuple(self.calls.values.found),
                 tuple(made.condition for made in require),
                 let,
                 terms,
                 metrics,
-                writes,
+                (*writes, *update),
                 frozenset(self.calls.called),
                 self._asked([mask, *masks.values()]),
             )
@@ -171,17 +173,21 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=tuple(self.calls.values.found),
+            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
             let=let,
             terms=terms,
             metrics=metrics,
             writes=writes,
+            update=update,
+            methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,
             mask=mask,
             masks=masks,
             samples=sample_dimensions(self.file, self.path, self.loss, self.sink),
+            means=means,
+            functional=self.loss.functional,
             estimators=self.declared.estimators,
             value_role=self.declared.value_role,
             types=self.types,
@@ -215,8 +221,7 @@ class _Checker:
         names = [param.name for param in self.declared.params] + [role.name for role in self.declared.roles]
         found = [binding.symbol for name in names if (binding := self.scope.get(name)) is not None]
         found += [made.symbol for made in self.calls.values.found]
-        lead = ".".join((*self.path, ""))
-        return {symbol.path.removeprefix(lead): symbol for symbol in found if symbol is not None}
+        return {s.path.removeprefix(f"losses.{self.name}."): s for s in found if s is not None}
 
     def _requirements(self) -> tuple[Requirement, ...]:
         made = []
@@ -269,6 +274,8 @@ class _Checker:
                 return True
             self.declared.unknown_role(name, known, "writes", name, key=True)
             return False
+        if section == "update":
+            return updates_buffer(name, self.declared.coefficients, key, self.sink)
         if section != "let" and name.startswith("loss") != (section == "terms"):
             wrong, better = "the term `{}` would not be minimised", f"call it `loss_{name}`"
             if section == "metrics":
@@ -287,8 +294,7 @@ class _Checker:
         self, section: str, name: str, source: Scalar, place: tuple[str, ...] = ()
     ) -> Statement | None:
         parsed = parse(source, self.sink)
-        sound = parsed is not None and self.declared.modules.fits(parsed, source)
-        expr = self.declared.domains.bounded(parsed, source) if parsed is not None and sound else None
+        expr = None if parsed is None else self.declared.readable(parsed, source)
         expr = None if expr is None else with_random(expr, self.scope, source, self.sink)
         if expr is not None and section == "terms" and name in self.outputs.elementwise:
             expr = of_any_length(expr, self.scope)
@@ -326,7 +332,9 @@ class _Checker:
                     self.sink.add(rules.NO_ESTIMATOR.at(span, "this loss has no value estimator", help=help))
                     return None
         typed = infer(expr, self.scope, source, self.sink, functions=self.functions)
-        undrawn = "a loss draws from its policies, rsample(dist), and noise, normal_like(x)"
+        undrawn = (
+            "a loss draws from its policies, rsample(dist), and noise, normal_like(x), uniform(0, 1, like=x)"
+        )
         return typed if typed is None or may_draw(typed, source, undrawn, self.sink) else None
 
     def _reads_untyped(self, expr: Expr, source: Scalar) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from specgen.check.losses.forward import Forward
+from specgen.check.losses.forward import Forward, NetworkCall
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
 from specgen.expr.symbols import Key
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.values import dataclass
 
 TRUTH = Type("bool", (), "ctor")
@@ -26,8 +26,8 @@ class LossNetwork:
     Attributes:
         name: the keyword, and the attribute of the loss.
         action: the role of the discrete action that it values, if it values one.
-        output: the role of what it writes; of a policy the role whose distribution it gives.
-        type: the type of that; a `Distribution` of a policy.
+        output: the role of what it writes; of a policy the role whose distribution it gives; empty where it writes several.
+        type: the type of that; a `Distribution` of a policy, a `Record` of several entries.
         target: whether it has target parameters: always, never, or as a parameter says.
         apart: whether the networks before it train what it shares with them: always, never, or as a parameter says.
         members: the parameter that says how many members it has; None of a single network.
@@ -37,6 +37,7 @@ class LossNetwork:
             a module of tensors.
         trains: whether gradients reach its parameters.
         reads: the roles that a module of tensors is called with.
+        joined: whether its calls with trained parameters run as one batch.
     """
 
     name: str
@@ -49,13 +50,9 @@ class LossNetwork:
     doc: str = ""
     optional: bool = False
     plain: bool = False
+    joined: bool = False
     trains: bool = True
     reads: tuple[str, ...] = ()
-
-    @property
-    def certain(self) -> bool:
-        """Whether it is a policy that may be certain."""
-        return self.plain and self.policy
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""
@@ -71,6 +68,28 @@ class LossNetwork:
     def policy(self) -> bool:
         """Whether it gives a distribution."""
         return isinstance(self.type, Distribution)
+
+    @property
+    def outputs(self) -> tuple[tuple[str, Type], ...]:
+        """The roles of the entries that it writes, with their types: none of a policy or a module of tensors, several of a record."""
+        if isinstance(self.type, Record):
+            return self.type.fields
+        return () if self.policy or self.kept else ((self.output, self.type),)
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is a policy that may be certain."""
+        return self.plain and self.policy
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is a module of tensors, which is kept as it is."""
+        return self.plain and not self.policy
+
+    def of_data(self, call: NetworkCall) -> tuple[str, ...]:
+        """The roles that a call of a module of tensors reads from the data; other networks say themselves what they read."""
+        replaced = {role for role, _ in call.replaced}
+        return tuple(role for role in self.reads if role not in replaced)
 
     @property
     def value(self) -> Type:
@@ -169,20 +188,89 @@ class CheckedDomain:
 
 
 @dataclass(frozen=True)
+class CoefficientPart:
+    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits."""
+
+    name: str
+    symbol: Symbol
+    range: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class Coefficient:
     """A parameter that the class keeps as a buffer.
 
     Attributes:
         name: the parameter.
         state: the name of the buffer.
-        auto: the number that the default, the word "auto", stands for; None for a parameter with another default.
+        auto: the number that the default stands for, the word "auto" or None; None for a parameter whose default
+            stands for itself.
         of_domain: whether that number is one of a spec, which may be known only when it is read.
+        auto_when: the condition under which there is that number; None for always.
+        symbol: its value.
+        nonzero: whether it was not 0 when the loss was made.
+        parts: what expressions read of a number that may be a pair, and the limits of each.
+        true_is: the parameter whose number True stands for.
+        apart: whether the parts are buffers of their own where one number is given, too.
     """
 
     name: str
     state: str
     auto: Typed | None
     of_domain: bool
+    auto_when: Typed | None
+    symbol: Symbol
+    nonzero: Symbol
+    parts: tuple[CoefficientPart, ...] = ()
+    true_is: str | None = None
+    apart: bool = False
+
+    @property
+    def filled(self) -> bool:
+        """Whether a number is there also where None is given."""
+        return self.auto is not None and self.auto_when is None
+
+
+@dataclass(frozen=True)
+class ParamRead:
+    """What expressions read of a parameter.
+
+    Attributes:
+        symbol: its value.
+        param: the parameter.
+        tensor: whether it is a buffer.
+        part: the name of the part of a pair that it is; empty elsewhere.
+        absent: whether it may be None.
+    """
+
+    symbol: Symbol
+    param: Parameter
+    tensor: bool
+    part: str = ""
+    absent: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the pure function."""
+        return self.symbol.name
+
+    @property
+    def asks(self) -> bool:
+        """Whether it says that a number was not 0 when the loss was made."""
+        return self.symbol.type.dtype == "bool" and self.param.kind != "bool"
+
+
+@dataclass(frozen=True)
+class MeansFirst:
+    """The means over dimensions of the samples that terms take before the reduction.
+
+    Attributes:
+        by: the parameter that says over which.
+        dims: these dimensions by its words, counted from the last one, -1; None where nothing is reduced.
+    """
+
+    by: str
+    dims: Mapping[str, tuple[int, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -201,13 +289,15 @@ class CheckedLoss:
 
     Attributes:
         forward: what the networks and distributions give, in order.
-        let, terms, metrics, writes: the statements of the pure function, over those values.
+        let, terms, metrics, writes, update: the statements of the pure function, over those values.
         each: the metrics of which every sample's value is kept.
         when: the terms and metrics that there are under a condition on parameters only, with that.
         elementwise: the terms of which a sample may have several numbers.
         mask: which samples count.
         masks: which count for a term besides, by its name.
         samples: the dimensions of a sample behind those of the batch, by their names.
+        means: over which of them terms take means first; None where they don't.
+        functional: whether the class takes the parameters of its networks, unless told otherwise.
         estimators: the value estimators that users may choose, the default first.
         value_role: the role whose key the estimator takes for the value.
         learnables: the numbers that are learned.
@@ -216,6 +306,7 @@ class CheckedLoss:
         domains: the roles of which a spec is known.
         modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
+        methods: the methods that compute one term, with that.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -231,22 +322,44 @@ class CheckedLoss:
     terms: tuple[Statement, ...] = ()
     metrics: tuple[Statement, ...] = ()
     writes: tuple[Statement, ...] = ()
+    update: tuple[Statement, ...] = ()
     each: frozenset[str] = frozenset()
     when: Mapping[str, Typed] = field(default_factory=dict)
     elementwise: frozenset[str] = frozenset()
     mask: Statement | None = None
     masks: Mapping[str, Statement] = field(default_factory=dict)
     samples: tuple[str, ...] = ()
+    means: MeansFirst | None = None
+    functional: bool = True
     estimators: tuple[str, ...] = ()
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
+    methods: Mapping[str, str] = field(default_factory=dict)
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
     domains: tuple[CheckedDomain, ...] = ()
     modules: tuple[CheckedModule, ...] = ()
     parent: LossClass | None = None
+
+    @property
+    def param_reads(self) -> tuple[ParamRead, ...]:
+        """What expressions read of the parameters, in order."""
+        found: list[ParamRead] = []
+        for param in self.params:
+            kept = self.coefficients.get(param.name)
+            if kept is None:
+                found.append(
+                    ParamRead(self.symbols[f"params.{param.name}"], param, False, absent=param.optional)
+                )
+                continue
+            found.append(ParamRead(kept.nonzero, param, False))
+            if kept.parts:
+                found += [ParamRead(part.symbol, param, True, part.name) for part in kept.parts]
+            else:
+                found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
+        return tuple(found)
 
     @property
     def properties(self) -> frozenset[str]:

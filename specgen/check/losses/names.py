@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from specgen.check.model import snake
+from collections.abc import Iterable
+
+from specgen.check.model import identifier, snake
 from specgen.settings import LONGEST_NAME
 
 
-def reserved_in_loss(name: str) -> dict[str, str]:
-    """What nothing of the loss `name` can be called, and why."""
+def part_function(loss: str, part: str) -> str:
+    """What the pure function of a part is called: `sac_actor` is the one of `SACLoss`."""
+    return f"{snake(loss).removesuffix('_loss')}_{part}"
+
+
+def part_record(loss: str, part: str) -> str:
+    """What the record is called that this function returns: `SACActorTerms`."""
+    words = "".join(word[:1].upper() + word[1:] for word in part.split("_"))
+    return f"{loss.removesuffix('Loss') or loss}{words}Terms"
+
+
+def part_name(output: str) -> str:
+    """The name of the part whose first output this is."""
+    return identifier(output).removeprefix("loss_")
+
+
+def reserved_in_loss(name: str, outputs: Iterable[str]) -> dict[str, str]:
+    """What nothing of the loss `name` with these outputs can be called, and why."""
     variables = (
         "given",
         "keys",
@@ -19,8 +37,17 @@ def reserved_in_loss(name: str) -> dict[str, str]:
         "terms",
         "value_estimate",
     )
-    keywords = ("action_space", "functional", "reduction", "scalar_output_mode", "use_prioritized_weights")
-    made = (snake(name), f"{name}Terms", f"{name}Output")
+    keywords = (
+        "action_space",
+        "device",
+        "functional",
+        "reduction",
+        "scalar_output_mode",
+        "use_prioritized_weights",
+    )
+    parts = [part_name(output) for output in outputs]
+    made = [snake(name), f"{name}Terms", f"{name}Output"]
+    made += [form for part in parts for form in (part_function(name, part), part_record(name, part))]
     return {
         **dict.fromkeys((*variables, *made), "generated code calls something else so"),
         **dict.fromkeys(keywords, "every loss has this keyword"),

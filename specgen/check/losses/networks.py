@@ -7,17 +7,17 @@ What reads the data and other such values alone is a value there, computed by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
+from specgen.check.losses.calls import RECORDS, CallReader
 from specgen.check.losses.conditions import infer_requirement
 from specgen.check.losses.distributions import (
     DISTRIBUTION_FUNCTIONS,
     DRAWS,
-    UNTYPED,
     is_of_distribution,
     meant_function,
 )
-from specgen.check.losses.draws import DrawReader, is_draw
+from specgen.check.losses.draws import DrawReader, drawn_for, is_draw
 from specgen.check.losses.forward import (
     Alias,
     Choice,
@@ -27,23 +27,20 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
-    NetworkCall,
+    Output,
     Read,
-    Record,
-    Variant,
 )
 from specgen.check.losses.model import LossNetwork
+from specgen.check.losses.records import alike, misfit, no_output, not_a_value, outputs_of_names
 from specgen.check.losses.values import ForwardValues, logical
-from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
+from specgen.diagnostics import Rule, Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules.loss_conditions import RECORD
 from specgen.expr import Binding, SourceText, Type, tree
 from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
-
-_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target"}
-_RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 
 @dataclass
@@ -96,6 +93,7 @@ class NetworkCalls:
         """
         self._failed, self._source, self._path = False, source, path
         self._reader = DrawReader(self.scope, source, self.sink)
+        expr = outputs_of_names(expr, self.values)
         if name is not None and self._is_call(expr) and self._plain(expr):
             value = self._plain_value(expr, hoisted=False, inside=True)
             if value is None or self._failed:
@@ -135,18 +133,11 @@ class NetworkCalls:
 
     def _numbers_only(self, name: tree.Name, at: Expr) -> None:
         """Report a distribution, or a value without a type, where an expression computes with it."""
-        made = self.values.made(name.path)
-        if made is None:
-            return
-        written = self._source.text[at.start : at.end]
-        if made.inner:
-            help = f"write one of {', '.join(DISTRIBUTION_FUNCTIONS)} of it"
-            self._error(rules.DISTRIBUTION, at, f"`{written}` is a distribution, not a value", help)
-        elif made.type.dtype == UNTYPED.dtype and not made.replaced:
-            role = self.networks[made.network].output
-            help = f'say what its numbers are: `{role}: {{key: {role}, type: "float32[a]"}}`'
-            message = f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
-            self._error(rules.DISTRIBUTION, at, message, help)
+        made, written = self.values.made(name.path), self._source.text[at.start : at.end]
+        wrong = None if made is None else not_a_value(written, made, self.networks)
+        if wrong is not None:
+            rule, message, help = wrong
+            self._error(rule, at, message, help)
 
     def _is_call(self, expr: Expr) -> bool:
         """Whether the class computes an expression, or one of its choices: it is no bare name."""
@@ -161,7 +152,7 @@ class NetworkCalls:
         return self._is_made(expr)
 
     def _is_made(self, call: tree.Call) -> bool:
-        return self._is_network(call) or is_of_distribution(call) or is_draw(call)
+        return tree.is_output(call) or self._is_network(call) or is_of_distribution(call) or is_draw(call)
 
     def _plain(self, expr: Expr) -> bool:
         """Whether an expression is of networks, distributions, data and such values alone."""
@@ -176,12 +167,12 @@ class NetworkCalls:
             names = {part.path for part in expr.args[1:] if isinstance(part, tree.Name)}
             return not names & acted and all(map(self._plain, expr.args[1:]))
         keywords = (keyword.value for keyword in expr.keywords)
+        if tree.is_output(expr):
+            return self._plain(expr.args[0])
         if self._is_network(expr):
             return all(map(self._plain, keywords))
-        if expr.function.path == "bernoulli":
-            return True
         if is_draw(expr):
-            return all(map(self._plain, expr.args[:1]))
+            return all(map(self._plain, drawn_for(expr)))
         return is_of_distribution(expr) and all(map(self._plain, expr.args))
 
     def _plain_value(self, expr: Expr, *, hoisted: bool, inside: bool = False) -> ForwardValue | None:
@@ -224,13 +215,15 @@ class NetworkCalls:
         if then is None or otherwise is None:
             return None
         one, other = self.values.type_of(then), self.values.type_of(otherwise)
-        if (one.dtype, one.dims, one.axes) != (other.dtype, other.dims, other.axes):
+        if not alike(one, other):
             self._error(expression_rules.SHAPE_MISMATCH, expr, f"this is {one} or {other}", None)
             return None
         return Choice(expr.args[0], self._source, then, otherwise, condition)
 
     def _made(self, expr: tree.Call, *, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The value of a call, and the expressions that it is a function of; None after reporting a mistake."""
+        if tree.is_output(expr):
+            return self._output(expr, hoisted)
         if is_draw(expr):
             return self._drawn(expr, hoisted)
         return self._call(expr, hoisted) if self._is_network(expr) else self._of_distribution(expr, hoisted)
@@ -247,7 +240,7 @@ class NetworkCalls:
             return True
         if is_of_distribution(call) or is_draw(call):
             return False
-        return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
+        return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in RECORDS
 
     def _arguments(
         self, given: Iterator[tuple[str, Expr]], *, hoisted: bool
@@ -267,19 +260,10 @@ class NetworkCalls:
 
     def _fits(self, role: str, type: Type, expr: Expr) -> bool:
         """Whether a value of the class may stand for a role."""
-        wanted = logical(self.roles.get(role))
-        if UNTYPED.dtype in (type.dtype, wanted.dtype):
-            return True
-        if (type.dtype, len(type.dims)) == (wanted.dtype, len(wanted.dims)) and "ensemble" not in type.axes:
-            return True
-        written = self._source.text[expr.start : expr.end]
-        kind = "a distribution" if isinstance(type, Distribution) else type
-        message, help = f"`{role}` is {wanted}, `{written}` is {kind}", None
-        if "ensemble" in type.axes:
-            message = f"`{role}` is one value per sample, `{written}` is {type}"
-            help = "say what of `ensemble` is meant: sum, mean or min with axis=ensemble"
-        self._error(rules.NETWORK_CALL, expr, message, help)
-        return False
+        wrong = misfit(role, logical(self.roles.get(role)), type, self._source.text[expr.start : expr.end])
+        if wrong is not None:
+            self._error(rules.NETWORK_CALL, expr, *wrong)
+        return wrong is None
 
     def _of_distribution(
         self, expr: tree.Call, hoisted: bool
@@ -332,15 +316,30 @@ class NetworkCalls:
             self._error(rules.DISTRIBUTION, expr, f"`{written}` is no distribution", help)
         return None
 
+    def _output(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        """One of the entries that a run of a network writes; None after reporting a mistake."""
+        (run,) = expr.args
+        computed: tuple[Expr, ...] = ()
+        if self._plain(run):
+            value = self._plain_value(run, hoisted=hoisted)
+        elif isinstance(run, tree.Call) and self._is_network(run):
+            value, computed = self._call(run, hoisted) or (None, ())
+        else:
+            self._error(expression_rules.SYNTAX, expr.function, tree.NO_ATTRIBUTES, None)
+            return None
+        if value is None:
+            return None
+        written, role = self._source.text[run.start : run.end], expr.function.path[1:]
+        if wrong := no_output(written, self.values.type_of(value), role):
+            self._error(RECORD, expr.function, *wrong)
+            return None
+        return Output(value, role), computed
+
     def _drawn(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The draw that is of no distribution; None after reporting a mistake."""
-        if expr.function.path == "bernoulli":
-            self._draws += 1
-            drawn = self._reader.bernoulli(expr, self._draws)
-            self._failed = drawn is None
-            return None if drawn is None else (drawn, ())
-        plain = bool(expr.args) and self._plain(expr.args[0])
-        value = self._plain_value(expr.args[0], hoisted=hoisted) if plain else None
+        like = drawn_for(expr)
+        plain = bool(like) and self._plain(like[0])
+        value = self._plain_value(like[0], hoisted=hoisted) if plain else None
         if self._failed:
             return None
         self._draws += 1
@@ -349,48 +348,19 @@ class NetworkCalls:
         return None if made is None else (made, ())
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
-        name, _, variant = expr.function.path.partition(".")
-        network = self.networks.get(name)
-        if name in self.broken:
+        reader = CallReader(self.networks, self.broken, self.roles, self._source, self.sink)
+        call = reader.read(expr)
+        if call is None:
             self._failed = True
             return None
-        if network is None:
-            known = (
-                suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
-            )
-            self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
-            return None
-        if variant not in _VARIANTS:
-            near = did_you_mean(variant, ("target", "frozen"))
-            meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
-            message = f"a network has no `{variant}` parameters"
-            self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
-            return None
-        record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
-        if record not in _RECORDS:
-            message = f"`{name}` is called with `now` or `next`"
-            self._error(rules.NETWORK_CALL, expr, message, f"write {expr.function.path}(now)")
-            return None
-        for keyword in expr.keywords:
-            if keyword.name not in self.roles:
-                message = f"`{keyword.name}` is no role that `{name}` could read"
-                known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
-                at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
-                self._error(rules.NETWORK_CALL, at, message, known)
-                return None
-        if variant == "target":
-            if network.target is False:
-                message = f"`{name}` has no target parameters"
-                self._error(rules.NO_TARGET, expr.function, message, f"add `target: true` to `{name}`")
-                return None
-            self.targets.add(name)
-        self.called.add(name)
+        if call.variant == "target":
+            self.targets.add(call.network)
+        self.called.add(call.network)
         arguments = self._arguments(((one.name, one.value) for one in expr.keywords), hoisted=hoisted)
         if arguments is None:
             return None
         replaced, computed = arguments
-        kind = _VARIANTS[variant] if network.trains or variant else "frozen"
-        return NetworkCall(name, kind, _RECORDS[record], replaced), computed
+        return replace(call, replaced=replaced), computed
 
     def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True

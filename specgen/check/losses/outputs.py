@@ -8,7 +8,8 @@ from dataclasses import field
 from specgen.check.losses.builtins import which_member
 from specgen.check.losses.conditions import Presence, read_condition
 from specgen.check.losses.masks import is_mask
-from specgen.check.losses.model import CheckedLoss, Requirement
+from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
+from specgen.check.losses.updates import is_number
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -76,6 +77,8 @@ class Outputs:
         """Whether a value is what an entry of its section is: reported where it is not."""
         if section == "let" or (section == "metrics" and name not in self.each):
             return True
+        if section == "update":
+            return is_number(name, typed, source, self.sink)
         per_sample = typed.type.level == "batch"
         if section == "mask":
             return is_mask(typed, source, self.sink)
@@ -101,10 +104,11 @@ class Outputs:
 
 def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) -> None:
     """Report reads of what may be missing: optional parameters, keys and networks, and keys under a condition."""
-    presence = Presence(sink, [_condition(one) for one in loss.require])
-    for param in loss.params:
-        if param.optional:
+    presence = Presence(sink, tuple(map(_condition, loss.require)))
+    for param in loss.param_reads:
+        if param.absent:
             presence.may_be_missing(scope[param.name])
+            presence.known += _given_where(loss, param, presence)
     for role in loss.roles:
         if role.optional and role.name in scope:
             presence.may_be_missing(scope[role.name])
@@ -127,8 +131,21 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
     for name, mask in loss.masks.items():
         under = condition_of(loss.when[name]) if name in loss.when else ALWAYS
         presence.output(name, mask.typed, mask.source, under)
-    for section in (loss.terms, loss.metrics, loss.writes):
+    for section in (loss.terms, loss.metrics, loss.writes, loss.update):
         presence.statements(section, loss.when)
+
+
+def _given_where(loss: CheckedLoss, one: ParamRead, presence: Presence) -> tuple[Condition, ...]:
+    """What is known of a buffer that may be None: it is there where it is not 0, and where its default is computed."""
+    kept = loss.coefficients.get(one.name)
+    if kept is None:
+        return ()
+    there = presence.there[kept.symbol]
+    asked = Typed(
+        "name", kept.nonzero.type, kept.nonzero.interval, text=kept.nonzero.name, symbol=kept.nonzero
+    )
+    cases = [asked] if kept.auto_when is None else [asked, kept.auto_when]
+    return tuple(~condition_of(case) | there for case in cases)
 
 
 def _condition(requirement: Requirement) -> Condition:

@@ -32,7 +32,7 @@ _BY_FIELD = {
 }
 """Sections whose entries are merged field by field, and the field that an entry in its short form gives."""
 
-_BY_NAME = ("require", "let", "terms", "metrics", "writes", "update")
+_BY_NAME = ("require", "let", "terms", "metrics", "writes", "methods", "reduce", "update")
 """Sections whose entries are replaced as wholes."""
 
 

@@ -23,7 +23,7 @@ def report_unread_values(
         masked: the terms that have a mask.
         sink: takes what is found.
     """
-    sections = ("let", "terms", "metrics", "writes", "mask")
+    sections = ("let", "terms", "metrics", "writes", "update", "mask")
     nodes = {name: file.node(*path, name) for name in sections if getattr(loss, name)}
     masks = [file.node(*path, "terms", name, "mask") for name in masked]
     let, reads = nodes.get("let"), all_reads([*nodes.values(), *masks])

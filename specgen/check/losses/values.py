@@ -17,14 +17,17 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
+    Split,
     parts_of,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.expr import Type
-from specgen.expr.types import Distribution
+from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
 from specgen.values import dataclass
 
@@ -110,6 +113,14 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case Joint():
+                return self.type_of(value.calls[0])
+            case Split():
+                return self.type_of(value.run)
+            case Output():
+                record = self.type_of(value.of)
+                assert isinstance(record, Record)
+                return replace(dict(record.fields)[value.role], col=False, axes=record.axes)
             case Draw() | Read():
                 distribution = self.type_of(value.distribution)
                 assert isinstance(distribution, Distribution)
@@ -117,7 +128,9 @@ class ForwardValues:
                 function = value.kind if isinstance(value, Draw) else value.function
                 return result_type(function, distribution, given, counted=value.count is not None)
             case Noise():
-                return self.type_of(value.like)
+                like = self.type_of(value.like)
+                drawn = Type("", axes=("draw",) if value.count is not None else ())
+                return replace(like, axes=merged_axes(like, drawn))
             case Bernoulli():
                 return Type("bool")
             case Chosen():
@@ -132,10 +145,14 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
+            case Joint() | Split():
+                raise ValueError(f"{value} has a name")
+            case Output():
+                return f"{self._wish(value.of)}_{value.role}"
             case Draw():
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
-                return "standard_normal"
+                return "standard_normal" if value.ends is None else "uniform"
             case Bernoulli():
                 return "bernoulli"
             case Chosen():

@@ -7,21 +7,23 @@ from dataclasses import replace
 from typing import Literal
 
 from specgen.check.chains.model import Instance, Row
-from specgen.check.model import Entry
+from specgen.check.model import Entry, identifier
 from specgen.check.network_types import CALLED
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_state import ChainState, Moment
-from specgen.expr import Symbol, Typed
+from specgen.check.programs.env import either
+from specgen.expr import Symbol, Typed, full
 from specgen.program.program import Call, Callee, Input
 from specgen.program.walk import read, store
 
 
 def given_by_class(instance: Instance, row: Row, phase: str) -> dict[str, Entry]:
-    """The outputs that a method of the class returns, in order: a reset gives no rewards."""
+    """The outputs that a method of the class returns, in order: a reset gives no rewards and no done flags."""
     python = instance.transform.python
     if python is None or phase not in python.phases:
         return {}
-    return {name: one for name, one in row.outputs.items() if phase != "reset" or one.role != "reward"}
+    lacking = ("reward", "done") if phase == "reset" else ()
+    return {name: one for name, one in row.outputs.items() if one.role not in lacking}
 
 
 def call_class(
@@ -33,20 +35,22 @@ def call_class(
     place: str,
     before: Mapping[Moment, Mapping[str, Symbol]],
     cells: Mapping[str, Symbol],
-) -> None:
-    """Add the call of a method, if the class has it; the arguments are those of any transform."""
+) -> list[Entry]:
+    """Add the call of a method, if the class has it; the arguments are those of any transform.
+
+    Returns:
+        The done flags that it raises.
+    """
     made = given_by_class(instance, row, phase)
     inputs = [before[moment].get(entry.dotted) for entry in row.inputs.values()]
     known = [symbol for symbol in inputs if symbol is not None]
     if not made or len(known) < len(inputs):
-        return  # a reset gives no reward
+        return []  # a reset gives no reward
     carried = [one.name for one in instance.transform.outputs if one.carry] if phase == "step" else []
     origin = f"{state.path}.transforms[{instance.position}]"
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
-    name = instance.field
-    python = Symbol(f"{state.path}.objects.{name}", name, CALLED)
-    state.networks.setdefault(f"objects.{name}", Input(python, "function", "objects"))
+    so_far = dict(state.views[moment])
     targets, stored = [], []
     for output, entry in made.items():
         later = moment == "next" and entry.role != "reward"
@@ -69,12 +73,55 @@ def call_class(
             stored.append((symbol, store(read(plain), entry.type)))
         else:
             targets.append(symbol)
+        if entry.role == "done" and (before_it := so_far.get(entry.dotted)) is not None:
+            raised = local.symbol(
+                f"{output}.raised", entry.type, full("bool"), wish=wish, key=entry.key, time=time
+            )
+            stored.append((raised, either(before_it, symbol, entry.type)))
+            state.views[moment][entry.dotted] = raised
     args = tuple(_logical(one) for one in (*(cells[name] for name in carried), *known))
-    callee = Callee(phase, receiver=python, returns_tuple=True)
+    callee = Callee(phase, receiver=_object(state, instance), returns_tuple=True)
     local.statements.append(Call(tuple(targets), callee, args, origin=origin))
     for symbol, value in stored:
         local.add(symbol, value, origin)
     body.statements += local.statements
+    return [entry for entry in made.values() if entry.role == "done"]
+
+
+def call_inverse(
+    state: ChainState, body: Body, instance: Instance, row: Row, place: str, written: Mapping[str, Symbol]
+) -> dict[str, Symbol]:
+    """Add the call of the method that computes what the environment is given of what the policy wrote.
+
+    Args:
+        state: the chain so far.
+        body: takes the call.
+        instance: the transform in its chain.
+        row: the keys of one repetition of it.
+        place: a name for the repetition, in paths.
+        written: what the policy wrote, by key.
+
+    Returns:
+        What the environment is given, by the names of roles.
+    """
+    local = Body(f"{body.path}.{place}")
+    targets = {
+        role: local.symbol(role, entry.type, full(entry.type.dtype), wish=f"{entry.name}_{identifier(role)}")
+        for role, entry in row.inputs.items()
+    }
+    args = tuple(_logical(written[entry.dotted]) for entry in row.outputs.values())
+    callee = Callee("inverse", receiver=_object(state, instance), returns_tuple=True)
+    origin = f"{state.path}.transforms[{instance.position}]"
+    body.statements.append(Call(tuple(targets.values()), callee, args, origin=origin))
+    return targets
+
+
+def _object(state: ChainState, instance: Instance) -> Symbol:
+    """The object of the class behind a transform, as an input of the chain's functions."""
+    name = instance.field
+    made = Symbol(f"{state.path}.objects.{name}", name, CALLED)
+    state.networks.setdefault(f"objects.{name}", Input(made, "function", "objects"))
+    return made
 
 
 def _logical(symbol: Symbol) -> Typed:

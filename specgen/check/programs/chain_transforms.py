@@ -10,12 +10,13 @@ from specgen.check.chains.types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
-from specgen.check.programs.chain_python import call_class, given_by_class
+from specgen.check.programs.chain_python import call_class, call_inverse, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
 from specgen.check.transforms.model import Phase
 from specgen.check.transforms.networks import network_symbol
 from specgen.expr import Symbol, Type, Typed, full
+from specgen.expr.builtins.table import TABLE
 from specgen.expr.symbols import Key
 from specgen.program.program import Cell, Input
 from specgen.program.walk import known, read, store
@@ -112,6 +113,10 @@ def environment_actions(state: ChainState, body: Body) -> dict[str, Symbol]:
         taken = dict(current)
         for index, row in enumerate(instance.inverse_rows):
             place = f"transforms[{instance.position}].{index}.inverse"
+            if instance.transform.python is not None:
+                given = call_inverse(state, body, instance, row, place, taken)
+                current |= {entry.dotted: given[role] for role, entry in row.inputs.items()}
+                continue
             local = Body(f"{body.path}.{place}")
             bind_parameters(state, local, instance)
             _bind_tables(state, local, row)
@@ -172,8 +177,7 @@ def _run(
         The done flags that it assigns.
     """
     if instance.transform.python is not None:
-        call_class(state, instance, row, phase, moment, place, before, cells)
-        return []
+        return call_class(state, instance, row, phase, moment, place, before, cells)
     body = state.bodies[moment]
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
@@ -183,6 +187,7 @@ def _run(
         if symbol is not None:
             local.bind(symbol, _parameter(state, instance, param))
     mapped = instance.transform.mapped
+    origin = f"{state.path}.transforms[{instance.position}]"
     for name in (*row.inputs, *row.outputs):
         entry = row.outputs.get(name) or row.inputs[name]
         seen = (row.inputs.get(name) or entry).dotted
@@ -191,6 +196,8 @@ def _run(
             # A flag is as it is so far: another key of the same transform may have raised it.
             after = (state.views if entry.role == "done" else before)["next"].get(seen)
             raised = known(False) if after is None and entry.role == "done" else after
+            if isinstance(raised, Symbol) and name not in row.outputs and entry.role == "done":
+                raised = _of_each_element(local, name, raised, entry.type, origin)
             bind_name(local, row, phase, f"next.{name}", raised)
         elif name in row.inputs:
             bind_name(local, row, phase, name, before[moment].get(seen))
@@ -203,7 +210,6 @@ def _run(
         if phase == "map" and before[moment].get(entry.dotted) is None
     }
     flags = []
-    origin = f"{state.path}.transforms[{instance.position}]"
     for statement in instance.statements(phase, row):
         bare = statement.target.removeprefix("next.")
         if statement.reads & lacking:
@@ -234,6 +240,18 @@ def _run(
     body.statements += local.statements
     body.draws += local.draws
     return flags
+
+
+def _of_each_element(body: Body, name: str, flag: Symbol, type: Type, origin: str) -> Symbol:
+    """A done flag for each element of what stands below its done set, which may have more dimensions."""
+    if flag.type == type:
+        return flag
+    value = read(flag)
+    for axis, size in enumerate(type.shape[len(flag.type.dims) :], len(flag.type.dims)):
+        for op, options, last in (("unsqueeze", {}, 1), ("tile", {"count": known(size)}, size)):
+            made = Type("bool", (*type.shape[:axis], last))
+            value = Typed(op, made, full("bool"), (value,), {"axis": axis, **options}, builtin=TABLE[op])
+    return body.add(body.symbol(name, type, full("bool"), time="next"), store(value, type), origin)
 
 
 def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typed | None) -> None:

@@ -8,14 +8,17 @@ from dataclasses import replace
 from specgen.check.losses.batch import LOSS_BATCH, with_mask
 from specgen.check.losses.masks import counted, values_of_mask
 from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.names import part_function, part_record
+from specgen.check.losses.parts import output_groups
 from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.dtypes import is_float
-from specgen.program.conditions import condition_of
-from specgen.program.cut import live
+from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, values_in
+from specgen.program.cut import cut
+from specgen.program.gradients import in_no_grad, trained_through
 from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
@@ -24,13 +27,100 @@ from specgen.program.walk import read, store, with_parts
 from specgen.values import dataclass
 
 
+@dataclass(frozen=True)
+class LossPart:
+    """Outputs of a loss that are computed together, apart from the others.
+
+    Attributes:
+        name: its name; `terms` of what is all of a loss.
+        outputs: the names of its terms and metrics.
+        condition: when any of its outputs is there; what depends on parameters in it is said for this case.
+        guarded: what computes them, and when each of its values is needed.
+        trained: the values that a gradient of its terms may go through.
+    """
+
+    name: str
+    outputs: tuple[str, ...]
+    condition: Condition
+    guarded: Guarded
+    trained: frozenset[Symbol]
+
+    @property
+    def program(self) -> Program:
+        """What computes its outputs."""
+        return self.guarded.program
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """For the verifier."""
+        return (self.program,)
+
+
 def loss_component(loss: CheckedLoss) -> Component:
-    """The terms of a loss, its metrics and what it writes, as one program."""
-    return Component(loss.name, {"terms": loss_terms(loss).program})
+    """The terms of a loss, its metrics and what it writes: one program for each part."""
+    return Component(loss.name, {part.name: part.program for part in loss_parts(loss)})
 
 
-def loss_terms(loss: CheckedLoss) -> Guarded:
-    """The program of a loss, and when each of its values is needed."""
+def part_names(loss: CheckedLoss) -> tuple[str, ...]:
+    """The names of the parts of a loss."""
+    return tuple(name for name, _ in output_groups(loss, _whole(loss)[0]))
+
+
+def loss_parts(loss: CheckedLoss) -> tuple[LossPart, ...]:
+    """The parts of a loss, in the order in which they are computed."""
+    program, conditions = _whole(loss)
+    groups = output_groups(loss, program)
+    if len(groups) == 1:
+        return (_part(loss, program, "terms", program.outputs, conditions),)
+    return tuple(
+        _part(
+            loss,
+            replace(program, name=part_function(loss.name, name), record=part_record(loss.name, name)),
+            name,
+            outputs,
+            conditions,
+        )
+        for name, outputs in groups
+    )
+
+
+def _part(
+    loss: CheckedLoss,
+    program: Program,
+    name: str,
+    outputs: tuple[Output, ...],
+    conditions: Mapping[str, Condition],
+) -> LossPart:
+    condition = NEVER
+    for output in outputs:
+        if output.role != "value":
+            condition |= conditions.get(output.name, ALWAYS)
+    there = values_in(condition.typed)
+    absent = [one.symbol for one in loss.param_reads if one.absent]
+    absent += [
+        loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
+    ]
+    absent += [one.symbol for one in loss.modules if one.optional]
+    given = [one.symbol for one in program.inputs if one.symbol.path == _mask_path(loss)]
+    given += [one.symbol for one in loss.param_reads if one.tensor and not one.absent]
+    inputs = program.inputs  # what only conditions read is cut before
+    shared = replace(share(cut(program, outputs)), inputs=inputs)
+    when = {
+        output.name: conditions[output.name].within(condition)
+        for output in outputs
+        if output.name in conditions
+    }
+    made = guarded(in_no_grad(shared), when, [one for one in absent if one not in there], given)
+    returned = tuple(output.name for output in outputs if output.role in ("term", "metric"))
+    return LossPart(name, returned, condition, made, trained_through(shared))
+
+
+def _mask_path(loss: CheckedLoss) -> str:
+    return f"losses.{loss.name}.given.mask"
+
+
+def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
+    """All that a loss computes, and under which conditions there is an output, by its name."""
     path = f"losses.{loss.name}"
     estimator = Symbol(f"{path}.value_estimate", "value_estimate", Type("function", ()))
     body = Body(path)
@@ -38,12 +128,12 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
         Input(made.symbol, "network" if made.replaced else "data") for made in loss.forward if not made.inner
     ]
     inputs += [Input(loss.symbols[f"keys.{r.name}"], "data") for r in loss.roles if r.type is not None]
-    mask = Symbol(f"{path}.given.mask", "mask", Type("bool"), full("bool"))
+    mask = Symbol(_mask_path(loss), "mask", Type("bool"), full("bool"))
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
     inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.certain]
-    inputs += [Input(loss.symbols[f"params.{param.name}"], "param") for param in loss.params]
+    inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]
     inputs += [Input(one.symbol, "network") for one in loss.modules]
@@ -71,19 +161,13 @@ def loss_terms(loss: CheckedLoss) -> Guarded:
     outputs += [Output(name, symbol, "value") for name, (_, symbol) in masks.items()]
     outputs += _without_gradients(body, loss.metrics, "metric")
     outputs += _without_gradients(body, loss.writes, "write")
+    outputs += _without_gradients(body, loss.update, "update")
     inside = _Inside(estimator, read(mask), asked)
     statements = tuple(map(inside.statement, body.statements))
     program = Program(snake(loss.name), tuple(inputs), statements, tuple(outputs), f"{loss.name}Terms")
     when = {s.name: loss.when[s.target] for s in (*loss.terms, *loss.metrics) if s.target in loss.when}
     when |= {name: loss.when[term] for name, (term, _) in masks.items() if term in loss.when}
-    conditions = {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
-    absent = [loss.symbols[f"params.{one.name}"] for one in loss.params if one.optional]
-    absent += [
-        loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
-    ]
-    absent += [one.symbol for one in loss.modules if one.optional]
-    shared = replace(share(live(program)), inputs=program.inputs)  # what only conditions read is cut before
-    return guarded(shared, conditions, absent, (given,))
+    return program, {name: condition_of(inside.expr(typed)) for name, typed in when.items()}
 
 
 def _masked(body: Body, mask: Statement, given: Symbol, name: str = "counted") -> Symbol:

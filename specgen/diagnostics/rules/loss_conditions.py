@@ -160,3 +160,53 @@ mask: isfinite(ratio)
 """,
     without="A mask of numbers multiplies: padding that is NaN makes the loss NaN, and a mask of another shape masks by features.",
 )
+
+WRONG_REDUCE = Rule(
+    "SG488",
+    "wrong means before the reduction",
+    """\
+`reduce` says over which dimensions of the samples a term takes means before the batch is reduced, for each word of the
+parameter that `by` names. They are dimensions that `samples` lists behind the batch; `[]` is one mean over all samples,
+`none` no reduction.
+
+```yaml
+params: {aggregation: {type: "enum(token_mean, prompt_mean)", default: token_mean}}
+samples: [batch, token]
+reduce: {token_mean: [], prompt_mean: [tokens], by: aggregation}
+```
+
+Write:
+
+```yaml
+params: {aggregation: {type: "enum(token_mean, prompt_mean)", default: token_mean}}
+samples: [batch, token]
+reduce: {token_mean: [], prompt_mean: [token], by: aggregation}
+```
+""",
+    without='A word that nobody knows is taken for the default: TorchRL\'s `aggregation="promt_mean"` is a mean over tokens.',
+)
+
+RECORD = Rule(
+    "SG489",
+    "wrong output of a network",
+    """\
+A network that writes several entries gives them all in one run; expressions read them by name.
+
+```yaml
+networks:
+  world: {in: [observation], out: {mean: "float32[a]", std: "float32[a]"}}
+let:
+  error: target - world(now)
+```
+
+Write:
+
+```yaml
+networks:
+  world: {in: [observation], out: {mean: "float32[a]", std: "float32[a]"}}
+let:
+  error: (target - world(now).mean) / world(now).std
+```
+""",
+    without="TypeError of a tensordict in the place of a tensor, at the first batch.",
+)

@@ -10,7 +10,8 @@ NETWORK_CALL = Rule(
     """\
 A network is called with the record that it reads, `now` or `next`, and with what it reads in the place of data: a role,
 and one value of its type for each sample. Which parameters it uses is said between its name and the parentheses: none
-for the trained ones, `.frozen` for the same without gradients, `.target` for the target copy.
+for the trained ones, `.frozen` for the same without gradients, `.target` for the target copy; `.eval` behind them says that it
+runs in evaluation mode.
 
 ```yaml
 let:
@@ -234,8 +235,9 @@ DRAW = Rule(
     "SG442",
     "wrong draw in a loss",
     """\
-`normal_like(x)` draws one standard normal number for each of `x`, `bernoulli(p)` a truth value for each sample, and
-`choose(q, k, axis=ensemble)` the same `k` members for all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
+`normal_like(x)` draws one standard normal number for each of `x`, `uniform(low, high, like=x)` one between two numbers, or `n`
+such along the axis `draw`, `bernoulli(p)` a truth value for each sample, and `choose(q, k, axis=ensemble)` the same `k` members
+for all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
 
 ```yaml
 let:
@@ -250,6 +252,35 @@ let:
 ```
 """,
     without="Noise of another shape than the action, or another choice of members for each sample.",
+)
+
+JOINED = Rule(
+    "SG477",
+    "calls that can't run as one batch",
+    """\
+`joined: true` lets the calls of a network with its trained parameters run as one batch, so that statistics over the batch,
+such as those of batch normalisation, see the values of all of them. That needs two calls of which neither reads what the other
+gives, and one value for each sample.
+
+```yaml
+networks:
+  critic: {in: [observation], out: {state_value: "float32[1]"}, joined: true}
+let:
+  value: critic(now)
+  next_value: critic.frozen(next)
+```
+
+Write:
+
+```yaml
+networks:
+  critic: {in: [observation], out: {state_value: "float32[1]"}, joined: true}
+let:
+  value: critic(now)
+  next_value: stop_grad(critic(next))
+```
+""",
+    without="Each run normalises by its own statistics: values of two records that are compared stand on different scales.",
 )
 
 MEMBER = Rule(
@@ -274,6 +305,68 @@ let: {second: "take(critic(now), 1, axis=ensemble)"}
 ```
 """,
     without="IndexError at the first batch of who asks for one member.",
+)
+
+PARAM_FORM = Rule(
+    "SG480",
+    "parameter in forms that don't fit",
+    """\
+`parts` names the two numbers of a parameter that takes one number or a pair: expressions read the parts. `true_is` names
+another number, which True stands for; the parameter is `optional`, and None where False is given.
+
+```yaml
+params:
+  clip_epsilon: {default: 0.2, parts: [low]}
+  clip_value: {default: 0.2, true_is: clip_epsilon}
+```
+
+```yaml
+params:
+  clip_epsilon: {default: 0.2, parts: [low, high]}
+  clip_value: {type: float, optional: true, true_is: clip_epsilon}
+```
+""",
+    without="A pair reaches a formula of one number: a TypeError at the first batch, or values that broadcast.",
+)
+
+UPDATE = Rule(
+    "SG481",
+    "update of what is no buffer",
+    """\
+`update` says what numbers that the loss keeps become after a batch, by `next.` and their names: parameters with
+`buffer: true`. What they become is one number for the whole batch.
+
+```yaml
+params: {beta: {default: 1.0, buffer: true}}
+update: {next.beta: where(divergence > 0.1, 2 * beta, beta)}
+```
+
+```yaml
+params: {beta: {default: 1.0, buffer: true}}
+update: {next.beta: "where(batch_mean(divergence) > 0.1, 2 * beta, beta)"}
+```
+""",
+    without="A coefficient that becomes a tensor of a batch, and broadcasts in the next; or one that never changes.",
+)
+
+STORED = Rule(
+    "SG482",
+    "stored distribution of no policy",
+    """\
+`actor_network.stored(now)` is the distribution that a policy had when it chose the actions of the data, from the parameters
+that it wrote there. It is of networks with `policy`, and reads nothing but those.
+
+```yaml
+let:
+  before: critic_network.stored(now)
+```
+
+```yaml
+let:
+  before: actor_network.stored(now)
+```
+""",
+    without="AttributeError at the first batch.",
 )
 
 PLAIN = Rule(

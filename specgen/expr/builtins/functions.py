@@ -154,6 +154,18 @@ def _show_sigmoid(node: Typed, printer: Printer) -> Printed:
     return Printed(f"0.5 + 0.5 * {half.text}", ADD)
 
 
+def _log_sigmoid(value: float) -> float:
+    return min(value, 0.0) - math.log1p(math.exp(-abs(value)))
+
+
+def _show_log_sigmoid(node: Typed, printer: Printer) -> Printed:
+    if not node.type.python:
+        return pointwise.function("torch.nn.functional.logsigmoid", "")(node, printer)
+    x = printer.text(node.args[0])
+    small = printer.call("math.exp", f"-abs({x})")
+    return Printed(f"min({x}, 0.0) - {printer.call('math.log1p', small.text).text}", ADD)
+
+
 def infer_where(site: Site) -> Typed | None:
     """`where(condition, then, otherwise)`: a condition known at build leaves only one branch."""
     condition, then, otherwise = site.values
@@ -259,6 +271,7 @@ FUNCTIONS: tuple[Builtin, ...] = (
     ),
     _math("sqrt", "Square root; NaN below 0.", ranges.rising(math.sqrt, 0.0, domain=(0, math.inf))),
     _math("exp", "The exponential.", ranges.rising(math.exp, 0.0)),
+    _math("expm1", "`exp(x) - 1`, which keeps small `x`.", ranges.rising(math.expm1, -1.0)),
     _math(
         "log",
         "The natural logarithm; NaN below 0.",
@@ -281,6 +294,16 @@ FUNCTIONS: tuple[Builtin, ...] = (
         lambda np, x: 1 / (1 + np.exp(-x)),
         infer=pointwise.floating,
         python=_sigmoid,
+        agreement="ulp",
+    ),
+    _plain(
+        "log_sigmoid",
+        "The logarithm of `sigmoid(x)`, which does not overflow.",
+        ranges.rising(_log_sigmoid, -math.inf, 0.0),
+        _show_log_sigmoid,
+        lambda np, x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
+        infer=pointwise.floating,
+        python=_log_sigmoid,
         agreement="ulp",
     ),
     _math(

@@ -196,6 +196,9 @@ def clamped(node: Typed, printer: Printer) -> Printed:
     if low.type.python and high.type.python:
         bounds = (printer.number(low, dtype).text, printer.number(high, dtype).text)
         return printer.call("torch.clamp", text, *bounds)
+    if not (low.type.python or high.type.python):  # at its bounds it has the gradient of x, as with numbers
+        tensors = (printer.aligned(bound, rank, col).text for bound in (low, high))
+        return printer.call("torch.clamp", text, *tensors)
     for bound, side, name in ((low, "min", "maximum"), (high, "max", "minimum")):
         if bound.type.python:
             text = printer.call("torch.clamp", text, f"{side}={printer.number(bound, dtype).text}").text

@@ -18,8 +18,8 @@ from specgen.expr.types import Type, Typed
 KEEP = Param("keep", "flag", False)
 
 Axes = tuple[Axis, ...] | NamedAxis | Typed | None
-"""The axes of a reduction: one by one; one that has a name; a list that the constructor is given; None for all where
-nobody knows them."""
+"""The axes of a reduction: one by one, those that have names first; one that has a name; a list that the constructor is
+given; None for all where nobody knows them."""
 
 _OF_NOTHING = ("sum", "prod", "any", "all", "norm")
 """The reductions that have a value where there are no elements."""
@@ -27,12 +27,15 @@ _OF_NOTHING = ("sum", "prod", "any", "all", "norm")
 
 def reduced(site: Site, x: Typed) -> Type | None:
     """The shape of `x` without the axes of this call, or with 1 in their place."""
-    if isinstance(axis := site.options.get("axis"), NamedAxis):
+    named, unnamed = _by_name(site.options.get("axis"))
+    if named:
         if site.options.get("keep"):
-            message = f"`{x.type.axes[axis]}` can't be kept: no dimension stands for it"
+            message = f"`{x.type.axes[named[0]]}` can't be kept: no dimension stands for it"
             site.fail(rules.WRONG_ARGUMENTS, message)
             return None
-        return replace(x.type, axes=(), col=False)
+        if not unnamed:
+            return replace(x.type, axes=(), col=False)
+        site = replace(site, options={**site.options, "axis": unnamed})
     if x.type.rank == 0 and not x.type.open:
         message = f"`{site.written(x)}` is one number: there is nothing to reduce"
         site.fail(rules.SHAPE_MISMATCH, message, at=x)
@@ -58,6 +61,13 @@ def reduced(site: Site, x: Typed) -> Type | None:
         )
     kept = tuple(size for place, size in enumerate(x.type.dims) if place not in places)
     return Type(x.type.dtype, kept, x.type.level)
+
+
+def _by_name(axes: object) -> tuple[list[NamedAxis], tuple[Axis, ...]]:
+    """The axes that have names, and the others."""
+    given = axes if isinstance(axes, tuple) else (axes,) if isinstance(axes, NamedAxis) else ()
+    named = [axis for axis in given if isinstance(axis, NamedAxis)]
+    return named, tuple(axis for axis in given if not isinstance(axis, NamedAxis))
 
 
 def _reduced_unknown(site: Site, x: Typed, axes: Typed | NamedAxis | None, *, keep: bool) -> Type | None:
@@ -164,7 +174,8 @@ def reducing(node: Typed, printer: Printer) -> tuple[Printed, str]:
         return x, f"dim={axes:d}"
     if isinstance(axes, Typed):
         return x, f"dim={printer.text(axes)}{keep}"
-    texts = [axis_text(axis, node.args[0].type.dims, printer) for axis in axes]
+    dims = node.args[0].type.dims
+    texts = [f"{axis:d}" if isinstance(axis, NamedAxis) else axis_text(axis, dims, printer) for axis in axes]
     return x, f"dim={texts[0] if len(texts) == 1 else tuple_text(texts)}{keep}"
 
 
@@ -204,6 +215,6 @@ def counted(dims: Dims, axes: Axes) -> Dim:
     """How many elements there are along some axes."""
     if not isinstance(axes, tuple):
         return Sym.named("count")
-    places = [place_of(dims, axis) for axis in axes]
+    places = [None if isinstance(axis, NamedAxis) else place_of(dims, axis) for axis in axes]
     sizes = [Sym.named("count") if place is None else dims[place] for place in places]
     return product(size for size in sizes if not isinstance(size, Rest))

@@ -50,7 +50,7 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
     else:
         texts = [printer.show(arg).text for arg in node.args]
     parts = tuple_text(texts)
-    if any(arg.op == "spread" for arg in node.args):
+    if any(arg.op in ("spread", "among") or arg.type.axes != node.type.axes for arg in node.args):
         parts = printer.call("torch.broadcast_tensors", *texts).text
     return printer.call("torch.stack", parts, f"dim={axis_text(axis, dims, printer)}")
 

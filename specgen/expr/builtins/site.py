@@ -91,7 +91,9 @@ class Site:
         """The typed node of this call; its interval follows from the interval rule and the dtype."""
         operands = self.values if args is None else tuple(args)
         if any(arg.type.axes for arg in operands):
-            type_ = replace(type_, axes=_axes_of(type_, operands, options.get("axis")))
+            every = _axes_of(type_, operands)
+            operands = tuple([_among(arg, every) for arg in operands])
+            type_ = replace(type_, axes=_left_of(every, operands[0].type.axes, options.get("axis")))
 
         def made(values: Interval) -> Typed:
             return Typed(
@@ -277,12 +279,33 @@ class Site:
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
 
 
-def _axes_of(own: Type, operands: Sequence[Typed], reduced: object) -> tuple[str, ...]:
-    """The named axes of a node: its own and those of its operands, without the one that it reduces."""
+def _axes_of(own: Type, operands: Sequence[Typed]) -> tuple[str, ...]:
+    """The named axes of a node, before it reduces any: its own and those of its operands."""
     found = {*own.axes, *(axis for arg in operands for axis in arg.type.axes)}
-    if isinstance(reduced, NamedAxis):
-        found.remove(operands[0].type.axes[reduced])
     return tuple(axis for axis in AXES if axis in found)
+
+
+def _left_of(axes: tuple[str, ...], operand: tuple[str, ...], reduced: object) -> tuple[str, ...]:
+    """The named axes that are left when some of the first operand's are reduced."""
+    given = reduced if isinstance(reduced, tuple) else (reduced,)
+    gone = {operand[axis] for axis in given if isinstance(axis, NamedAxis)}
+    return tuple(axis for axis in axes if axis not in gone)
+
+
+def _among(value: Typed, axes: tuple[str, ...]) -> Typed:
+    """`value`, ready to meet values that have these named axes: with a new one wherever it lacks one behind its own.
+
+    In front of its own axes tensors broadcast by themselves.
+    """
+    own = value.type.axes
+    if not own:
+        return value
+    behind = axes[axes.index(own[0]) :]
+    if own == behind:
+        return value
+    places = tuple(place for place, axis in enumerate(behind) if axis not in own)
+    kind = replace(value.type, axes=behind)
+    return Typed("among", kind, value.interval, (value,), {"places": places}, value.start, value.end)
 
 
 def _spread(value: Typed, dims: Dims) -> Typed:

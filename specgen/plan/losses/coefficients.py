@@ -3,28 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from specgen.check.losses.model import CheckedLoss, Coefficient
-from specgen.check.model import Parameter
+from specgen.check.losses.coefficients import AUTO
+from specgen.check.losses.conditions import condition_text
+from specgen.check.losses.forward import Choice, parts_of
+from specgen.check.losses.model import CheckedLoss, Coefficient, ParamRead
+from specgen.check.losses.updates import NEXT
+from specgen.check.model import Parameter, Statement
 from specgen.code import Code, using
-from specgen.expr import Symbol
+from specgen.expr import Symbol, Typed
 from specgen.literals import literal
 from specgen.plan.losses.model import CoefficientPlan, LossParamPlan
 from specgen.plan.model import RefusalPlan, Text
 from specgen.plan.per_env import optional_annotation
+from specgen.plan.refusals import refusals
+from specgen.program.conditions import condition_of
 from specgen.program.torch_text import print_expression
 
 
 def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
     """A parameter as the constructor takes it, and the attribute that it becomes."""
     kept = loss.coefficients.get(param.name)
-    taken = optional_annotation(param)
-    attribute: Text = read_annotation(loss, param)
-    if kept is not None and kept.auto is not None:
-        taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
-    if kept is not None and kept.name in loss.properties:
-        attribute = ""
-    return LossParamPlan(param.name, taken, param.default, attribute, param.name in loss.fixed)
+    taken, attribute = optional_annotation(param), optional_annotation(param)
+    attributes: tuple[tuple[str, Text], ...] = ((param.name, attribute),)
+    if kept is not None:
+        may_lack = param.optional and not kept.filled
+        attribute = using("Tensor | None" if may_lack else "Tensor", "Tensor")
+        names = [] if kept.name in loss.properties or kept.apart else [param.name]
+        attributes = tuple((name, attribute) for name in (*names, *(one.symbol.name for one in kept.parts)))
+        if param.default == AUTO:
+            taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
+        if kept.parts:
+            taken = using(f"{taken} | tuple[float, float]", *taken.uses)
+        if kept.true_is is not None:
+            taken = using(f"bool | {taken}", *taken.uses)
+    return LossParamPlan(param.name, taken, param.default, attributes, param.name in loss.fixed)
+
+
+def asked(loss: CheckedLoss) -> tuple[tuple[str, str], ...]:
+    """The parameters of which conditions ask whether they were not 0, with the attributes that say so."""
+    conditions = [*loss.when.values(), *(role.when for role in loss.roles if role.when is not None)]
+    conditions += [
+        statement.typed for statement in (*loss.let, *loss.terms, *loss.metrics, *loss.writes, *loss.update)
+    ]
+    choices = (part for made in loss.forward for part in parts_of(made.value))
+    conditions += [part.typed for part in choices if isinstance(part, Choice) and part.typed is not None]
+    read = frozenset[Symbol]().union(*(typed.symbols_read for typed in conditions))
+    return tuple((one.name, one.nonzero.name) for one in loss.coefficients.values() if one.nonzero in read)
+
+
+def param_argument(loss: CheckedLoss, one: ParamRead, *, given: bool = False) -> Code:
+    """What a parameter is for the pure function, as an argument by keyword; one that may be None may be known to be given."""
+    if one.part:
+        read = f"coefficient_part(self, {literal(one.param.name)}, {literal(one.part)})"
+        return using(f"{one.name}={read}", "coefficient_part")
+    if one.tensor and one.param.name in map(updated, loss.update):
+        # what it becomes is written into the buffer, which the backward pass still reads
+        kept = f"not_none(self.{one.name})" if one.absent else f"self.{one.name}"
+        return using(f"{one.name}={kept}.clone()", *(["not_none"] if one.absent else []))
+    if given:
+        return using(f"{one.name}=not_none(self.{one.name})", "not_none")
+    return Code(f"{one.name}=self.{one.name}")
+
+
+def updated(statement: Statement) -> str:
+    """The parameter that an entry of `update` changes."""
+    return statement.target.removeprefix(NEXT)
+
+
+def param_refusals(loss: CheckedLoss, param: Parameter) -> Iterator[RefusalPlan]:
+    """What the constructor refuses of a parameter."""
+    kept = loss.coefficients.get(param.name)
+    if kept is None or not kept.parts:
+        yield from refusals(param)
+        return
+    pair = using(f"as_pair({param.name}, {literal(param.name)})", "as_pair")
+    yield from refusals(param, pair)
+    for index, part in enumerate(kept.parts):
+        only = replace(param, range=part.range)
+        yield from refusals(only, using(f"{pair}[{index}:{index + 1}]", "as_pair"))
+
+
+def in_constructor(loss: CheckedLoss, typed: Typed) -> Code:
+    """A condition as the constructor says it, where buffers are still the numbers that were given."""
+    names = {one.nonzero: one.name for one in loss.coefficients.values()}
+    return print_expression(typed, lambda symbol: names.get(symbol, symbol.name))
 
 
 KEYWORDS = {
@@ -39,6 +103,8 @@ def param_doc(loss: CheckedLoss, param: Parameter) -> str:
     limits = "".join(f", {sign} {bound:g}" for sign, bound in param.range)
     kept = loss.coefficients.get(param.name)
     auto = f", which is {_said(loss, kept)}" if kept is not None and kept.auto is not None else ""
+    if auto and kept is not None and kept.auto_when is not None:
+        auto += f" where {condition_text(condition_of(kept.auto_when))}"
     what = param.doc or f"{optional_annotation(param)}."
     return f"{what} Defaults to {literal(param.default)}{auto}{limits}."
 
@@ -52,18 +118,23 @@ def _said(loss: CheckedLoss, one: Coefficient) -> str:
     ).text
 
 
-def read_annotation(loss: CheckedLoss, param: Parameter) -> Code:
-    """What the pure function takes of a parameter."""
-    if param.name not in loss.coefficients:
-        return optional_annotation(param)
-    return using("Tensor | None" if param.optional else "Tensor", "Tensor")
+def read_annotation(one: ParamRead, *, given: bool = False) -> Code:
+    """What the pure function takes of a parameter, which may be optional and known to be given."""
+    if one.asks:
+        return Code("bool")
+    if not one.tensor:
+        return optional_annotation(replace(one.param, optional=False) if given else one.param)
+    return using("Tensor | None" if one.absent and not given else "Tensor", "Tensor")
 
 
 def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     """The refusals of "auto" where a parameter is None that it is computed from."""
     optional = [param.name for param in loss.params if param.optional]
+    defaults = {param.name: param.default for param in loss.params}
     for one in loss.coefficients.values():
         reads = {symbol.name for symbol in one.auto.symbols_read} if one.auto is not None else set()
+        if defaults[one.name] != AUTO:
+            continue
         for name in (each for each in optional if each in reads):
             message = literal(f'{one.name}="auto" needs {name}')
             yield RefusalPlan(f'{one.name} == "auto" and {name} is None', message)
@@ -72,8 +143,21 @@ def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:
 def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
     """A parameter that is a buffer."""
     doc: tuple[str, ...] = (f"The buffer `{one.state}`.",) if one.name in loss.properties else ()
+    parts = tuple(part.name for part in one.parts)
+    given = using(f"as_pair({one.name}, {literal(one.name)})", "as_pair") if one.apart else one.name
+    made = CoefficientPlan(
+        one.name,
+        one.state,
+        "",
+        False,
+        doc,
+        given,
+        parts=parts,
+        true_is=one.true_is or "",
+        adapted=one.name in map(updated, loss.update),
+    )
     if one.auto is None:
-        return CoefficientPlan(one.name, one.state, "", False, doc)
+        return made
     owner = "self." if one.of_domain else ""
     sizes = {domain.size: domain.role for domain in loss.domains}
 
@@ -99,4 +183,8 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
             "Raises:",
             "    RuntimeError: if that is wanted, and nobody says what is needed of the spec.",
         )
-    return CoefficientPlan(one.name, one.state, using(printed.text, *uses), one.of_domain, doc)
+    auto = using(printed.text, *uses)
+    if next(param for param in loss.params if param.name == one.name).default != AUTO:
+        unless = "" if one.auto_when is None else f" and {in_constructor(loss, one.auto_when)}"
+        return replace(made, none_is=auto, none_where=f"{one.name} is None{unless}")
+    return replace(made, auto=auto, settled=one.of_domain, doc=doc)

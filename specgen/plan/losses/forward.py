@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from specgen.check.losses.forward import (
     Alias,
@@ -16,21 +17,24 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Joint,
     NetworkCall,
     Noise,
+    Output,
     Read,
-    Record,
+    Split,
     parts_of,
 )
-from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
 from specgen.expr import Symbol, Type, Typed
+from specgen.expr.types import Record
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
-from specgen.program.conditions import ALWAYS, Condition
+from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
 
@@ -40,34 +44,58 @@ class ForwardPrinter:
     Args:
         loss: the loss.
         needed: when each value is needed.
+        trained: the arguments of the pure function that a gradient may go through.
     """
 
-    def __init__(self, loss: CheckedLoss, needed: Callable[[Symbol], Condition]) -> None:
+    def __init__(
+        self, loss: CheckedLoss, needed: Callable[[Symbol], Condition], trained: frozenset[Symbol]
+    ) -> None:
         self._loss = loss
         self._needed = needed
         self._conditional = {made.name for made in loss.forward if needed(made.symbol) != ALWAYS}
         self._networks = {network.name: network for network in loss.networks}
         self._roles = {role.name: role for role in loss.roles}
         types: dict[str, Type | None] = {role.name: role.type for role in loss.roles}
-        types |= {
-            one.output: one.type for one in loss.networks if not one.policy and types.get(one.output) is None
-        }
+        written = (one for network in loss.networks for one in network.outputs)
+        types |= {role: type for role, type in written if types.get(role) is None}
         self._types = types
         self._values = ForwardValues(self._networks, types, frozenset(), list(loss.forward))
         drawn = {made.value.draw: made.name for made in loss.forward if isinstance(made.value, DrawnLogProb)}
         self._scored = drawn
+        self._trained = {made.name for made in loss.forward if made.symbol in trained}
+        for made in reversed(loss.forward):
+            if made.name in self._trained:
+                below = [part for part in parts_of(made.value) if isinstance(part, Alias | DrawnLogProb)]
+                self._trained |= {one.name if isinstance(one, Alias) else one.draw for one in below}
 
     def lines(self) -> Iterator[Line]:
-        """The assignments of `forward`, in order: a draw and its log-probability are one."""
-        for made in self._loss.forward:
-            if made.replaced or isinstance(made.value, DrawnLogProb):
+        """The assignments of `forward`, in order; those that no gradient goes through in blocks without gradients."""
+        for trained, group in groupby(self._assigned(), lambda made: made.name in self._trained):
+            lines = [(self._line(made), made) for made in group]
+            if trained or not any(_computes(made.value) for _, made in lines):
+                yield from (Line(line, made.path) for line, made in lines)
                 continue
-            value, name, otherwise = self.value(made.value), made.name, "None"
-            if isinstance(made.value, Draw) and name in self._scored:
-                value = self._draw(made.value, "_and_log_prob")
-                name, otherwise = f"{name}, {self._scored[name]}", "(None, None)"
-            value = where_needed(self._loss, self._needed(made.symbol), value, otherwise)
-            yield Line(using(f"{name} = {value}", *value.uses), made.path)
+            text = "".join(f"\n    {line}" for line, _ in lines)
+            uses = {use for line, _ in lines for use in line.uses}
+            yield Line(using(f"with torch.no_grad():{text}", "torch", *uses), lines[0][1].path)
+
+    def _assigned(self) -> Iterator[Forward]:
+        """What is computed before the pure function, but for what another part needs: a draw gives its log-probability."""
+        for made in self._loss.forward:
+            if (
+                not made.replaced
+                and not isinstance(made.value, DrawnLogProb)
+                and self._needed(made.symbol) != NEVER
+            ):
+                yield made
+
+    def _line(self, made: Forward) -> Code:
+        value, name, otherwise = self.value(made.value), made.name, "None"
+        if isinstance(made.value, Draw) and name in self._scored:
+            value = self._draw(made.value, "_and_log_prob")
+            name, otherwise = f"{name}, {self._scored[name]}", "(None, None)"
+        value = where_needed(self._loss, self._needed(made.symbol), value, otherwise)
+        return using(f"{name} = {value}", *value.uses)
 
     def argument(self, made: Forward) -> Code:
         """A value as an argument of the pure function: its name, or a function of what is computed there."""
@@ -90,11 +118,17 @@ class ForwardPrinter:
                 return Code(identifier(value.name))
             case NetworkCall():
                 return self._called(value)
+            case Joint():
+                return self._joined(value)
+            case Split():
+                return self._split(value)
+            case Output():
+                record, behind = self.value(value.of), ".squeeze(-1)" if self._is_column(value.role) else ""
+                return using(f"{_inside(record)}[keys.{self._key(value.role)}]{behind}", *record.uses)
             case Draw():
                 return self._draw(value, "")
             case Noise():
-                like = self.value(value.like)
-                return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+                return self._noise(value)
             case Bernoulli():
                 p = self._count(value.probability)
                 return using(f"bernoulli_of(tensordict, {p}, self.generator)", "bernoulli_of", *p.uses)
@@ -115,7 +149,7 @@ class ForwardPrinter:
 
     def _called(self, call: NetworkCall) -> Code:
         network = self._networks[call.network]
-        if network.plain and not network.policy:
+        if network.kept:
             return self._called_with_tensors(network, call)
         record = "tensordict" if call.record == "now" else "next_tensordict"
         replaced = ""
@@ -129,11 +163,16 @@ class ForwardPrinter:
                 behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
                 parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
-        owner = f"self.functional_network({literal(network.name)})" if network.optional else network.name
+        owner = self._owner(network) + ".evaluated" * call.evaluated
         if network.policy:
             copy = literal(call.variant)
+            samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
             plain = f", plain=keys.{self._key(network.output)}" if network.certain else ""
-            return using(f"{owner}.dist({copy}, {record}{replaced}, generator=self.generator{plain})", *uses)
+            text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
+            return using(text, *uses)
+        if isinstance(network.type, Record):
+            copy, roles = literal(call.variant), [f"keys.{self._key(role)}" for role, _ in network.outputs]
+            return using(f"{owner}.outputs({copy}, {record}, ({', '.join(roles)}){replaced})", *uses)
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         return using(
@@ -143,12 +182,40 @@ class ForwardPrinter:
     def _called_with_tensors(self, network: LossNetwork, call: NetworkCall) -> Code:
         given = dict(call.replaced)
         values = [
-            self._stored(role, given[role]) if role in given else self._read(Data(role), call.record)
+            self._stored(role, given[role])
+            if role in given
+            else self._read(Data(role), after=call.record == "next")
             for role in network.reads
         ]
         behind = ".squeeze(-1)" if network.type.col else ""
         uses = (name for value in values for name in value.uses)
         return using(f"self.{network.name}({', '.join(value.text for value in values)}){behind}", *uses)
+
+    @staticmethod
+    def _owner(network: LossNetwork) -> str:
+        return f"self.functional_network({literal(network.name)})" if network.optional else network.name
+
+    def _joined(self, run: Joint) -> Code:
+        network = self._networks[run.calls[0].network]
+        inputs: list[str] = []
+        uses: set[str] = set()
+        for call in run.calls:
+            stored = {role: self._stored(role, value) for role, value in call.replaced}
+            uses |= {name for code in stored.values() for name in code.uses}
+            replaced = ", ".join(f"keys.{self._key(role)}: {code}" for role, code in stored.items())
+            record = "tensordict" if call.record == "now" else "next_tensordict"
+            inputs.append(f"({record}, {{{replaced}}})")
+        behind = ", randomness=self.vmap_randomness" if network.members else ""
+        key, calls = self._key(network.output), ", ".join(inputs)
+        text = f"joined_values({self._owner(network)}, keys.{key}, [{calls}]{behind})"
+        return using(text, "joined_values", *uses)
+
+    def _split(self, part: Split) -> Code:
+        run = next(made.value for made in self._loss.forward if made.name == part.run.name)
+        assert isinstance(run, Joint)
+        name = self.value(part.run)
+        behind = ".squeeze(-1)" if self._networks[run.calls[0].network].type.col else ""
+        return using(f"{name}[{part.place}]{behind}", *name.uses)
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
@@ -161,6 +228,15 @@ class ForwardPrinter:
         distribution, n = self.value(draw.distribution), self._count(draw.count)
         return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
 
+    def _noise(self, noise: Noise) -> Code:
+        like, n = self.value(noise.like), self._count(noise.count)
+        if noise.ends is None:
+            return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+        ends = ", ".join(self._count(end).text for end in noise.ends)
+        behind = f", n={n}" if n.text else ""
+        text = f"uniform_like({like}, {ends}, self.generator{behind})"
+        return using(text, "uniform_like", *like.uses, *n.uses)
+
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)
         given = [self._scored_value(part) for part in read.given]
@@ -172,16 +248,16 @@ class ForwardPrinter:
     def _scored_value(self, value: ForwardValue) -> Code:
         """What is scored, as it is stored: data must have no gradients."""
         if isinstance(value, Data):
-            return Code(self._read(value).text.replace("self._read(", "self._read_without_gradient(", 1))
+            return Code("self._read_without_gradient(" + self._read(value).text.partition("(")[2])
         return self.value(value)
 
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else python(count.typed, "self.")
 
-    def _read(self, data: Data, of: Record = "now") -> Code:
+    def _read(self, data: Data, *, after: bool = False) -> Code:
         role = self._roles[data.role]
-        record = "next_tensordict" if role.after or of == "next" else "tensordict"
-        return Code(f"self._read({record}, keys.{role.accepted}, {literal(role.name)})")
+        record = "next_tensordict" if role.after or after else "tensordict"
+        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -192,23 +268,52 @@ class ForwardPrinter:
         return type is not None and type.col
 
 
+def reader(loss: CheckedLoss, role: LossRole) -> str:
+    """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
+    number = role.type is not None and role.type.dims == () and not role.type.col
+    return "self._read_number" if number and not loss.samples else "self._read"
+
+
+def _computes(value: ForwardValue) -> bool:
+    """Whether something of a value might be computed with gradients."""
+    return any(not isinstance(part, Alias | Data | Noise | Bernoulli | Chosen) for part in parts_of(value))
+
+
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     """The records that a value reads."""
     after = {role.name for role in loss.roles if role.after}
-    parts = list(parts_of(value))
-    found: set[str] = {part.record for part in parts if isinstance(part, NetworkCall)}
-    return found | {"next" for part in parts if isinstance(part, Data) and part.role in after}
+    networks = {network.name: network for network in loss.networks}
+    found: set[str] = set()
+    for part in parts_of(value):
+        if isinstance(part, Data):
+            found |= {"next"} if part.role in after else set()
+        elif isinstance(part, NetworkCall):
+            network = networks[part.network]
+            found |= (
+                {"next" if role in after else part.record for role in network.of_data(part)}
+                if network.kept
+                else {part.record}
+            )
+    return found
 
 
-def roles_read(loss: CheckedLoss, record: Record = "now") -> set[str]:
-    """The roles that values of the class read from the data, or from the next ones."""
-    plain = {network.name: network.reads for network in loss.networks if network.plain}
+def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
+    """The networks that are called in evaluation mode, perhaps with these parameters only."""
+    parts = (part for made in loss.forward for part in parts_of(made.value))
+    calls = [part for part in parts if isinstance(part, NetworkCall) and part.evaluated]
+    found = {call.network for call in calls if variant in ("", call.variant)}
+    return tuple(network.name for network in loss.networks if network.name in found)
+
+
+def roles_read(loss: CheckedLoss) -> set[str]:
+    """The roles that values of the class read from the data, but those that only networks know."""
+    networks = {network.name: network for network in loss.networks}
     found: set[str] = set()
     for part in (part for made in loss.forward for part in parts_of(made.value)):
-        if isinstance(part, Data) and record == "now":
+        if isinstance(part, Data):
             found.add(part.role)
-        elif isinstance(part, NetworkCall) and part.record == record:
-            found |= set(plain.get(part.network, ())) - {role for role, _ in part.replaced}
+        elif isinstance(part, NetworkCall):
+            found |= set(networks[part.network].of_data(part))
     return found
 
 

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from specgen.check.lints.gradients import Gradients
-from specgen.check.losses.forward import Forward
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
-from specgen.check.model import Statement
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
-from specgen.plan.losses.coefficients import KEYWORDS, coefficient_plan, needs_of_auto, param_doc, param_plan
-from specgen.plan.losses.conditions import condition_code, has, role_symbol, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, python, records, reparameterized, roles_read
-from specgen.plan.losses.learnables import learnable_plan, learnable_value
-from specgen.plan.losses.model import LossPlan, NetworkPlan, ReturnPlan
+from specgen.plan.losses.coefficients import (
+    KEYWORDS,
+    asked,
+    coefficient_plan,
+    in_constructor,
+    needs_of_auto,
+    param_doc,
+    param_plan,
+    param_refusals,
+)
+from specgen.plan.losses.conditions import condition_code, next_symbol, stored_symbol
+from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
+from specgen.plan.losses.learnables import learnable_plan
+from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_docs, module_plans, updates
-from specgen.plan.losses.parts import LossParts
-from specgen.plan.model import CallPlan, RefusalPlan, Text
-from specgen.plan.refusals import refusals
-from specgen.program.conditions import ALWAYS, NEVER, condition_of
+from specgen.plan.losses.part_class import part_plan
+from specgen.plan.losses.parts import PartArguments
+from specgen.plan.model import RefusalPlan, Text
+from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of
 
 _ESTIMATORS = {
     "td0": "TD0",
@@ -35,16 +43,20 @@ _ESTIMATORS = {
 }
 
 
-def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
+def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
     """The `LossModule` subclass."""
-    after = any(role.after for role in parts.roles)
-    forward, inside = ForwardPrinter(loss, parts.needed), roles_read(loss)
+    inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
     updating = {one.update for one in loss.modules}
     read = [
         role
         for role in loss.roles
-        if role.after or role in parts.roles or role.mask is not None or role.name in (inside | updating)
+        if role.after
+        or role.name in expressed
+        or role.mask is not None
+        or role.name in inside
+        or role.name in updating
     ]
+    estimated = [role for role in read if role.name in expressed and role.missing == "estimate"]
     return LossPlan(
         name=loss.name,
         parent=loss.parent.name if loss.parent is not None else "",
@@ -59,6 +71,7 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         value_role=loss.value_role,
         out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
         trained=_trained(loss),
+        evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
                 n.name,
@@ -77,23 +90,24 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         params=tuple(param_plan(loss, param) for param in loss.params),
         refusals=tuple(_refusals(loss)),
-        in_keys=(*(_in_key(loss, parts, role) for role in read if not _may_lack(role)), *_next_keys(loss)),
-        further_keys=tuple(_in_key(loss, parts, role) for role in read if _may_lack(role)),
-        estimated=tuple(_in_key(loss, parts, role) for role in parts.roles if role.missing == "estimate"),
-        reads_next=after or any("next" in records(made.value, loss) for made in loss.forward),
+        in_keys=(
+            *_stored_keys(loss, parts),
+            *_key_lists(loss, parts, [role for role in read if not _may_lack(role)]),
+            *_next_keys(loss, parts),
+        ),
+        further_keys=_key_lists(loss, parts, [role for role in read if _may_lack(role)]),
+        estimated=_key_lists(loss, parts, estimated),
+        parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
-        values=tuple(forward.lines()),
-        call=_call(loss, parts, forward),
+        methods=tuple(
+            (name, term, tuple(_method_doc(loss, parts, term))) for name, term in loss.methods.items()
+        ),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
+        asked=asked(loss),
         modules=tuple(module_plans(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
-        writes=tuple((statement.target, statement.name) for statement in loss.writes),
-        returns=(
-            *(ReturnPlan(s.name, _reduced(loss, s), s.target in loss.when) for s in loss.terms),
-            *(ReturnPlan(s.name, _metric(loss, s), s.target in loss.when) for s in loss.metrics),
-        ),
         masks=tuple(
             (
                 *_mask_of_key(role),
@@ -112,13 +126,15 @@ def loss_class(loss: CheckedLoss, parts: LossParts) -> LossPlan:
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
         functional=_can_leave_networks(loss),
+        by_default=loss.functional,
+        means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=_has_scalars(loss),
     )
 
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
     """The roles whose entries have a known number of dimensions, but those that every loss knows."""
-    outputs = {network.output: network.type for network in loss.networks if not network.policy}
+    outputs = dict(one for network in loss.networks for one in network.outputs)
     actions = {network.action for network in loss.networks}  # stored as a number or one-hot
     for role in loss.roles:
         type = role.type or outputs.get(role.name)
@@ -126,7 +142,8 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             continue
         dims = type.dims or ()
         if not any(isinstance(dim, Rest) for dim in dims):
-            yield role.accepted, len(dims) + type.col
+            # what is stored with a trailing 1 may be one for all samples of a row
+            yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
 def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
@@ -140,11 +157,14 @@ def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
 
 
 def _can_leave_networks(loss: CheckedLoss) -> bool:
-    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for."""
-    if all(network.plain and not network.policy for network in loss.networks):
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
+
+    The modules themselves have one mode only.
+    """
+    if all(network.kept for network in loss.networks):
         return False  # they are left so in any case
     asked = {param.name for param in loss.params if param.default is False}
-    return all(
+    return not evaluated_networks(loss, "live") and all(
         network.members is None and (network.target is False or network.target in asked)
         for network in loss.networks
     )
@@ -200,9 +220,11 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
         )
     if _can_leave_networks(loss):
         yield from hanging(
-            "functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise they are "
-            "ordinary children, without targets."
+            f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
+            "they are ordinary children, without targets."
         )
+    if loss.coefficients:
+        yield from hanging("device: of the coefficients. Defaults to None: that of the parameters.")
     yield ""
     yield "Raises:"
     policies = (
@@ -218,7 +240,11 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
 
 
 def _gives(network: LossNetwork) -> str:
-    return f"{'gives the distribution of' if network.policy else 'writes'} `{network.output}`."
+    if network.policy:
+        return f"gives the distribution of `{network.output}`."
+    if network.kept:
+        return f"gives `{network.output}`."
+    return f"writes {', '.join(f'`{role}`' for role, _ in network.outputs)}."
 
 
 def _what(loss: CheckedLoss) -> str:
@@ -235,9 +261,23 @@ def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
     )
 
 
+def _method_doc(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:
+    names = {metric.name for metric in loss.metrics}
+    part = next(part for part in parts if term in part.part.outputs)
+    metrics = ", ".join(f"`{name}`" for name in part.part.outputs if name in names)
+    yield from wrapped(
+        f"The term `{term}`, reduced, and the metrics that are computed with it: {metrics or 'none'}."
+    )
+    yield ""
+    yield "Raises:"
+    yield "    KeyError: if something that they read is missing."
+    if term in loss.when:
+        yield "    ValueError: if the parameters of the loss leave the term out."
+
+
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in (one for one in loss.params if one.name not in loss.fixed):
-        for refusal in refusals(param):
+        for refusal in param_refusals(loss, param):
             if param.optional:
                 condition = using(
                     f"{param.name} is not None and {refusal.condition}",
@@ -247,34 +287,8 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
             yield refusal
     yield from needs_of_auto(loss)
     for requirement in loss.require:
-        broken = python(negated(requirement.condition.typed))
+        broken = in_constructor(loss, negated(requirement.condition.typed))
         yield RefusalPlan(broken, literal(requirement.message))
-
-
-def _call(loss: CheckedLoss, parts: LossParts, forward: ForwardPrinter) -> CallPlan:
-    args: list[Text] = [
-        where_needed(loss, parts.needed(made.symbol), forward.argument(made))
-        if made.replaced
-        else forward.argument(made)
-        for made in parts.values
-    ]
-    args += [
-        where_needed(loss, parts.needed(loss.symbols[f"keys.{role.name}"]), _read(loss, parts, role))
-        for role in parts.roles
-    ]
-    if parts.masked:
-        args.append("self._mask(tensordict)")
-    if parts.estimates:
-        args.append("self._value_estimate(tensordict)")
-    args += [f"{one.name}=self.{one.name}" for one in parts.modules]
-    args += [f"has_{network.name}={has(network)}" for network in parts.networks]
-    args += [f"random_{one.name}=self.random_{one.name}" for one in parts.plain]
-    args += [f"{param.name}=self.{param.name}" for param in parts.params]
-    args += [f"{bound.name}=self.{bound.name}" for bound in parts.bounds]
-    for one in parts.learnables:
-        value = where_needed(loss, parts.needed(one.symbol), learnable_value(one))
-        args.append(using(f"{one.name}={value}", *value.uses))
-    return CallPlan(parts.function, tuple(args))
 
 
 def _may_lack(role: LossRole) -> bool:
@@ -282,52 +296,74 @@ def _may_lack(role: LossRole) -> bool:
     return role.optional or role.missing is not None
 
 
-def _next_keys(loss: CheckedLoss) -> Iterator[Code]:
-    """The entries of `in_keys` for what modules of tensors read of the next data."""
-    found = roles_read(loss, "next")
+def _next_keys(loss: CheckedLoss, parts: Sequence[PartArguments]) -> KeyLists:
+    """The keys of what modules of tensors read of the next record, where something needs them."""
+    found = []
     for role in loss.roles:
-        if role.name in found:
-            yield using(f"next_key(keys.{role.accepted})", "next_key")
+        wanted = [(part, part.needed(next_symbol(loss, role.name))) for part in parts]
+        if any(needed != NEVER for _, needed in wanted):
+            key = using(f"next_key(keys.{role.accepted})", "next_key")
+            found.append((_where(loss, parts, wanted), (key,)))
+    return tuple(found)
 
 
-def _in_key(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
-    """The entry of `in_keys` for a role: none where nothing needs it."""
-    text = (
-        using(f"next_key(keys.{role.accepted})", "next_key") if role.after else Code(f"keys.{role.accepted}")
+def _stored_keys(loss: CheckedLoss, parts: Sequence[PartArguments]) -> KeyLists:
+    """The keys of the distributions that policies wrote into the data, where something needs them."""
+    found = []
+    for network in (one for one in loss.networks if one.policy):
+        stored = stored_symbol(loss, network.name)
+        wanted = [(part, part.needed(stored)) for part in parts]
+        if any(needed != NEVER for _, needed in wanted):
+            keys = Code(f"*self.functional_network({literal(network.name)}).stored_keys")
+            found.append((_where(loss, parts, wanted), (keys,)))
+    return tuple(found)
+
+
+def _key_lists(loss: CheckedLoss, parts: Sequence[PartArguments], roles: Sequence[LossRole]) -> KeyLists:
+    """The keys of roles, where something needs them."""
+    found = [(_needed(loss, parts, role), role) for role in roles]
+    return tuple(
+        (condition, tuple(_in_key(role) for _, role in group))
+        for condition, group in groupby(found, lambda one: one[0])
     )
-    needed = parts.needed(role_symbol(loss, role.name))
-    if needed in (ALWAYS, NEVER):  # what nothing needs the estimator reads, or a mask is
-        return text
+
+
+def _in_key(role: LossRole) -> Code:
+    """The entry of `in_keys` for a role."""
+    key = f"keys.{role.accepted}"
+    return using(f"next_key({key})", "next_key") if role.after else Code(key)
+
+
+def _needed(loss: CheckedLoss, parts: Sequence[PartArguments], role: LossRole) -> Text:
+    """The condition under which something reads the key of a role; empty if there is none."""
+    wanted = [(part, part.reads(loss, role)) for part in parts]
+    # what no part needs another estimator may read
+    if role.mask is not None or all(needed == NEVER for _, needed in wanted):
+        return ""
+    return _where(loss, parts, wanted)
+
+
+def _where(
+    loss: CheckedLoss, parts: Sequence[PartArguments], wanted: Iterable[tuple[PartArguments, Condition]]
+) -> Text:
+    """The condition under which some part needs something; empty if all do, always."""
+    wanted = [(part, needed) for part, needed in wanted if needed != NEVER]
+    if len(wanted) == len(parts) and all(needed == ALWAYS for _, needed in wanted):
+        return ""
+    conditions = [_wanted(loss, part, needed) for part, needed in wanted]
+    return using(" or ".join(map(str, conditions)), *(use for one in conditions for use in one.uses))
+
+
+def _wanted(loss: CheckedLoss, part: PartArguments, needed: Condition) -> Code:
+    """When something is needed for a part of which an entry is returned."""
+    if part.alone:
+        return condition_code(loss, needed)
+    asked = f"self._wants({literal(part.part.name)})"
+    if needed == ALWAYS:
+        return Code(asked)
     chosen = condition_code(loss, needed)
-    return using(f"*([{text}] if {chosen} else [])", *text.uses, *chosen.uses)
-
-
-def _is_number(made: Forward) -> bool:
-    """Whether a value of the class is one number of each sample."""
-    return not (made.inner or made.replaced or made.type.dims or made.type.axes)
-
-
-def _read(loss: CheckedLoss, parts: LossParts, role: LossRole) -> Code:
-    record = "next_tensordict" if role.after else "tensordict"
-    if isinstance(role.missing, float) and role.type is not None:
-        dims = (*role.type.shape, *((1,) if role.type.col else ()))
-        dtype = f"torch.{role.type.dtype}"
-        text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
-        return using(text, "torch")
-    if role.optional:
-        return Code(f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})")
-    text = f"self._read({record}, keys.{role.accepted}, {literal(role.name)})"
-    each = next(
-        (made for made in loss.forward if _is_number(made) and parts.needed(made.symbol) == ALWAYS), None
-    )
-    if loss.samples and role.type is not None and each is not None:
-        text = f"self._of_samples({text}, {each.name}, {role.type.rank + role.type.col})"
-    network = next((n for n in loss.networks if n.action == role.name), None)
-    if network is None:
-        return Code(text)
-    values = next(made.name for made in loss.forward if made.network == network.name)
-    one = f"{values}[0]" if network.members else values
-    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
+    text = f"({chosen})" if len(needed.cases) > 1 else chosen.text
+    return using(f"{asked} and {text}", *chosen.uses)
 
 
 def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
@@ -342,27 +378,11 @@ def _apart(loss: CheckedLoss, network: LossNetwork) -> str:
     return text if network.apart is True else f"{text} if {network.apart} else None"
 
 
-def _reduced(loss: CheckedLoss, statement: Statement) -> str:
-    """A term, reduced over the samples that count for it."""
-    mask = ", terms.mask" if loss.mask is not None else ""
-    mask = f", terms.{statement.name}_mask" if statement.target in loss.masks else mask
-    return f"self._reduce_loss(terms.{statement.name}, tensordict{mask})"
-
-
 def _mask_of_key(role: LossRole) -> tuple[str, Code]:
     """The variable of a mask that the data hold, and what reads it."""
     record = "self._next(tensordict)" if role.after else "tensordict"
     read = "_read_if_there" if role.optional else "_read"
     return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
-
-
-def _metric(loss: CheckedLoss, statement: Statement) -> Code:
-    if statement.target in loss.each:
-        return Code(f"terms.{statement.name}")
-    if loss.types[statement.target].level == "batch":
-        mask = ", terms.mask" if loss.mask is not None else ""
-        return Code(f"self._mean(terms.{statement.name}, tensordict{mask})")
-    return using(f"torch.as_tensor(terms.{statement.name})", "torch")
 
 
 def _actions(loss: CheckedLoss) -> bool:

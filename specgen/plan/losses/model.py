@@ -7,10 +7,13 @@ from specgen.literals import literal
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
 from specgen.values import dataclass
 
+KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
+"""Keys as entries of a list, side by side under one condition; an empty condition is none."""
+
 
 @dataclass(frozen=True)
 class LossParamPlan:
-    """A parameter of the constructor: its keyword, type and default, and the type of the attribute, if it is one.
+    """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
     One that is fixed is no keyword.
     """
@@ -18,7 +21,7 @@ class LossParamPlan:
     name: str
     annotation: Text
     default: object
-    attribute: Text
+    attributes: tuple[tuple[str, Text], ...]
     fixed: bool
 
 
@@ -87,6 +90,47 @@ class ReturnPlan:
 
 
 @dataclass(frozen=True)
+class PartPlan:
+    """What the class computes together.
+
+    Attributes:
+        name: its name.
+        record: what its pure function returns.
+        method: its method, where it has one of its own.
+        doc: the documentation of that.
+        owner: the variable that holds its terms.
+        outputs: the names of its terms and metrics.
+        now: the networks that read the data.
+        next: those that read the next record.
+        networks: those that it calls, but optional ones.
+        reads_keys: whether it reads data or calls networks by their keys.
+        reads_next: whether it reads the next tensordict.
+        values: what the networks give: assignments.
+        call: the call of the pure function.
+        writes: the fields of the keys that it writes, with those of the terms.
+        adapts: the buffers that become other numbers, with the fields of the terms that hold those.
+        returns: its terms and metrics.
+    """
+
+    name: str
+    record: str
+    method: str
+    doc: tuple[str, ...]
+    owner: str
+    outputs: tuple[str, ...]
+    now: tuple[str, ...]
+    next: tuple[str, ...]
+    networks: tuple[str, ...]
+    reads_keys: bool
+    reads_next: bool
+    values: tuple[Line, ...]
+    call: CallPlan
+    writes: tuple[tuple[str, str], ...]
+    adapts: tuple[tuple[str, str], ...]
+    returns: tuple[ReturnPlan, ...]
+
+
+@dataclass(frozen=True)
 class CoefficientPlan:
     """A parameter that is a buffer.
 
@@ -96,6 +140,11 @@ class CoefficientPlan:
         auto: the number that "auto" stands for, an expression; empty where the word is not taken.
         settled: whether "auto" may be settled only when it is read.
         doc: what the property is that reads it, where the buffer has another name; empty elsewhere.
+        given: the number or the pair that is registered, an expression.
+        none_is, none_where: the number that None stands for, an expression, and where; empty where it stands for none.
+        parts: the names of the numbers that it is or may be a pair of.
+        true_is: the parameter whose number True stands for; empty where True is no value.
+        adapted: whether the loss changes it by itself.
     """
 
     name: str
@@ -103,6 +152,12 @@ class CoefficientPlan:
     auto: Text
     settled: bool
     doc: tuple[str, ...]
+    given: Text
+    none_is: Text = ""
+    none_where: str = ""
+    parts: tuple[str, ...] = ()
+    true_is: str = ""
+    adapted: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,27 +197,29 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
+        evaluated: the networks that are called in evaluation mode.
         networks: its networks.
         params: its parameters.
         refusals: what the constructor refuses, in order.
         keywords: those that say what the values of roles are.
         bounds: the roles whose bounds are buffers, with the keywords that say them.
         coefficients: the parameters that are buffers.
+        asked: those that are asked whether they were not 0, with the attributes that say so.
         modules: the objects of the constructor.
         learnables: the numbers that are learned.
-        in_keys: the keys that it reads, as entries of a list.
+        in_keys: the keys that it reads: entries of a list, with the condition under which they are read, if there is one.
         further_keys: those that it reads where they are there.
         estimated: those that the value estimator fills where they are not.
-        reads_next: whether `forward` reads the next tensordict.
+        parts: what it computes, in order.
         updates: the updates of these objects, each with the condition under which it is made.
-        values: what the networks give: assignments.
-        call: the call of the pure function.
-        writes: the fields of the keys that it writes, with those of the terms.
-        returns: terms and metrics.
+        methods: methods that compute one term: their names, terms and documentation.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
         functional: whether its networks may be left as they are.
+        by_default: whether it takes their parameters unless told otherwise.
+        means_first: the dimensions of samples over which terms take means before the reduction, by the words of a
+            parameter; None where they take none.
         scalars: whether it returns numbers that are one for the batch.
     """
 
@@ -178,28 +235,34 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
+    evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]
     refusals: tuple[RefusalPlan, ...]
     keywords: tuple[str, ...]
     bounds: tuple[tuple[str, tuple[str, ...]], ...]
     coefficients: tuple[CoefficientPlan, ...]
+    asked: tuple[tuple[str, str], ...]
     modules: tuple[ModulePlan, ...]
     learnables: tuple[LearnablePlan, ...]
-    in_keys: tuple[Text, ...]
-    further_keys: tuple[Text, ...]
-    estimated: tuple[Text, ...]
-    reads_next: bool
+    in_keys: KeyLists
+    further_keys: KeyLists
+    estimated: KeyLists
+    parts: tuple[PartPlan, ...]
     updates: tuple[tuple[str, Text], ...]
-    values: tuple[Line, ...]
-    call: CallPlan
-    writes: tuple[tuple[str, str], ...]
-    returns: tuple[ReturnPlan, ...]
+    methods: tuple[tuple[str, str, tuple[str, ...]], ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str
     functional: bool
+    by_default: bool
+    means_first: dict[str, tuple[int, ...] | None] | None
     scalars: bool
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes into the data."""
+        return any(part.writes for part in self.parts)
 
     @property
     def settles(self) -> bool:

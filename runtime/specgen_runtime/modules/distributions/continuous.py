@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.distributions import (
     Distribution,
     Independent,
-    Normal,
     Transform,
     TransformedDistribution,
     constraints,
 )
 
 from specgen_runtime.modules.distributions.delta import Delta, TanhDelta
-from specgen_runtime.modules.distributions.tanh import Bound, Interval, SafeTanhTransform, squashed
+from specgen_runtime.modules.distributions.normal import (
+    LOG_SQRT_2PI,
+    IndependentNormal,
+    Scale,
+    event_sum,
+    normal_of,
+    scale_of,
+)
+from specgen_runtime.modules.distributions.tanh import LOG_2, Bound, Interval, SafeTanhTransform, squashed
 from specgen_runtime.modules.distributions.truncated_normal import TruncatedNormal
 
 __all__ = [
@@ -30,60 +36,7 @@ __all__ = [
     "TruncatedNormal",
 ]
 
-Scale: TypeAlias = Tensor | float | Callable[[Tensor], Tensor]
-
 _NEWTON_STEPS = 40
-_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-
-
-def scale_of(scale: Scale, loc: Tensor) -> Tensor:
-    """The scale as a tensor on the device of ``loc``: given, a number, or a function of ``loc``."""
-    if isinstance(scale, Tensor):
-        return scale.to(loc.device)
-    if callable(scale):
-        return scale(loc)
-    return torch.as_tensor(scale, device=loc.device, dtype=loc.dtype)
-
-
-class IndependentNormal(Independent[Normal]):
-    """A normal distribution whose last dimensions make up one action.
-
-    Args:
-        loc: the mean, shape ``(*batch, *event)``.
-        scale: the standard deviation: a tensor that broadcasts with ``loc``, a number, or a function of ``loc``
-            such as `torch.ones_like`.
-        upscale: with ``tanh_loc``, how far from 0 the mean may be.
-        tanh_loc: use ``upscale * tanh(loc / upscale)`` as the mean.
-        event_dim: number of dimensions of an action.
-    """
-
-    num_params: int = 2
-
-    def __init__(
-        self, loc: Tensor, scale: Scale, upscale: Bound = 5.0, tanh_loc: bool = False, event_dim: int = 1
-    ) -> None:
-        self.tanh_loc = tanh_loc
-        self.upscale = upscale
-        self._event_dim = event_dim
-        self.update(loc, scale)
-
-    def update(self, loc: Tensor, scale: Scale) -> None:
-        """Take other parameters."""
-        if self.tanh_loc:
-            loc = squashed(loc, self.upscale)
-        normal = Normal(loc, scale_of(scale, loc), validate_args=False)
-        super().__init__(normal, self._event_dim, validate_args=False)
-
-    @property
-    def mode(self) -> Tensor:
-        """The mean."""
-        mean: Tensor = self.base_dist.loc
-        return mean
-
-    @property
-    def deterministic_sample(self) -> Tensor:
-        """The mean."""
-        return self.mode
 
 
 class _Draw(NamedTuple):
@@ -154,7 +107,7 @@ class TanhNormal(TransformedDistribution):
         """
         if self.tanh_loc:
             loc = squashed(loc, self.upscale)
-        self.root_dist = Normal(loc, scale_of(scale, loc), validate_args=False)
+        self.root_dist = normal_of(loc, scale_of(scale, loc))
         self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
         self._last_draw: _Draw | None = None
         rank = self.loc.ndim - self._event_dims
@@ -219,10 +172,17 @@ class TanhNormal(TransformedDistribution):
         """The interval of each number of an action."""
         return self._interval.support(self.loc, self._event_dims)
 
-    def _score(self, latent: Tensor, normal: Tensor) -> Tensor:
-        """The log-probability of the action of ``latent``, whose own is ``normal``."""
-        each = normal - self._interval.log_derivative(latent)
-        return each.sum(tuple(range(-self._event_dims, 0))) if self._event_dims else each
+    def _score(self, latent: Tensor, deviation: Tensor) -> Tensor:
+        """The log-probability of the action of ``latent``, which lies so many scales from the mean."""
+        # log(1 - tanh(x)**2) = 2 * log(2) - 2 * fold, without loss of digits far from 0; the constants are left for
+        # the end, where there is one number for each action
+        fold = latent + torch.nn.functional.softplus(-2.0 * latent)
+        each = torch.add(-0.5 * (deviation * deviation), fold, alpha=2.0) - self.scale.log()
+        log_half = self._interval.log_half(latent)
+        if isinstance(log_half, Tensor):
+            each, log_half = each - log_half, 0.0
+        constant = self.event_shape.numel() * (LOG_SQRT_2PI + 2.0 * LOG_2 + log_half)
+        return event_sum(each, self._event_dims) - constant
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, *event)``."""
@@ -262,12 +222,11 @@ class TanhNormal(TransformedDistribution):
         if draw is None or value is not draw.action:
             latent = self._interval.out_of(value)
         elif draw.latent.requires_grad:
-            # through the draw, the parameters move x, and its distance from the mean in scales stays what it is
-            normal = -0.5 * draw.noise**2 - _LOG_SQRT_2PI - self.scale.log()
-            return self._score(draw.latent, normal)
+            # through the draw, the parameters move x, and its deviation from the mean in scales stays what it is
+            return self._score(draw.latent, draw.noise)
         else:
             latent = draw.latent
-        return self._score(latent, self.root_dist.log_prob(latent))  # type: ignore[no-untyped-call]
+        return self._score(latent, (latent - self.loc) / self.scale)
 
     @property
     def deterministic_sample(self) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.distributions import (
     Distribution,
     Independent,
+    Normal,
     TransformedDistribution,
 )
 from torch.distributions.kl import _KL_REGISTRY
@@ -63,11 +64,17 @@ def entropy(distribution: Distribution, samples: int = 1) -> Tensor:
         return sum_of_parts(parts, len(distribution.batch_shape))
     if has_analytic_entropy(distribution):
         exact: Tensor = distribution.entropy()
-        if _is_traced(exact) or bool(exact.isfinite().all()):
+        if _is_normal(distribution) or _is_traced(exact) or bool(exact.isfinite().all()):
             return exact
     _, log_prob = sample_and_log_prob(distribution, (samples,), reparameterize=distribution.has_rsample)
     estimate: Tensor = -log_prob.mean(0)
     return estimate
+
+
+def _is_normal(distribution: Distribution) -> bool:
+    """Whether draws would tell no more where the entropy is not finite: then the scale is not, or it is 0."""
+    base = distribution.base_dist if isinstance(distribution, Independent) else distribution
+    return type(base) is Normal
 
 
 def _is_traced(value: Tensor) -> bool:

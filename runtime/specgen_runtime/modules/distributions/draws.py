@@ -53,6 +53,23 @@ def sample_and_log_prob(
     return _draw(distribution, torch.Size(sample_shape), reparameterized=reparameterize)
 
 
+def sample(distribution: Distribution, sample_shape: Sequence[int] = ()) -> Tensor:
+    """A draw without gradients, by `rsample` where there is one: `torch.vmap` does not take ``sample`` of batched parameters.
+
+    Args:
+        distribution: of torch.
+        sample_shape: leading dimensions of the draws.
+
+    Returns:
+        Shape ``(*sample_shape, *batch, *event)``.
+    """
+    shape = torch.Size(sample_shape)
+    if not distribution.has_rsample:
+        return distribution.sample(shape)
+    with torch.no_grad():
+        return distribution.rsample(shape)
+
+
 def _draw(distribution: Distribution, shape: torch.Size, *, reparameterized: bool) -> tuple[Draw, Draw]:
     if isinstance(distribution, CompositeDistribution):
         return _draw_composite(distribution, shape, reparameterized=reparameterized)
@@ -65,7 +82,7 @@ def _draw(distribution: Distribution, shape: torch.Size, *, reparameterized: boo
     if isinstance(distribution, Independent):
         draw, log_prob = _draw(distribution.base_dist, shape, reparameterized=reparameterized)
         return draw, _summed(log_prob, len(shape) + len(distribution.batch_shape))
-    draw = distribution.rsample(shape) if reparameterized else distribution.sample(shape)
+    draw = distribution.rsample(shape) if reparameterized else sample(distribution, shape)
     return draw, distribution.log_prob(draw)
 
 

@@ -11,7 +11,7 @@ from torch.distributions import AffineTransform, ComposeTransform, TanhTransform
 
 Bound: TypeAlias = Tensor | float
 
-_LOG_2 = math.log(2.0)
+LOG_2 = math.log(2.0)
 
 
 def _limit(dtype: torch.dtype) -> float:
@@ -125,13 +125,11 @@ class Interval:
         y = value if self.is_unit else (value - self.middle) / self.half
         return safe_atanh(y) if self.safe else y.atanh()
 
-    def log_derivative(self, x: Tensor) -> Tensor:
-        """Log of the derivative of `into` at ``x``."""
-        # log(1 - tanh(x)**2), without loss of digits far from 0
-        slope = 2.0 * (_LOG_2 - x - torch.nn.functional.softplus(-2.0 * x))
-        if self.is_unit:
-            return slope
-        return slope + torch.as_tensor(self.half, dtype=x.dtype, device=x.device).log()
+    def log_half(self, like: Tensor) -> Tensor | float:
+        """Log of half its length, for values such as ``like``."""
+        if isinstance(self.half, Tensor):
+            return self.half.to(like).log()
+        return math.log(self.half)
 
     def transform(self, like: Tensor) -> Transform:
         """The same map as a transform of torch.distributions, for values such as ``like``."""

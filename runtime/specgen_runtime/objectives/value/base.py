@@ -90,6 +90,8 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
         self.value_network = options.get("value_network")
         self.differentiable = options.get("differentiable", False)
         self.shifted = options.get("shifted", False)
+        if not isinstance(self.shifted, bool):
+            raise TypeError(f"shifted must be True or False, got {self.shifted!r}")
         self.shifted_budget = positive("shifted_budget", options.get("shifted_budget", 1))
         self.skip_existing = options.get("skip_existing")
         self.deactivate_vmap = options.get("deactivate_vmap", False)
@@ -286,6 +288,9 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
 
     def _signal(self, tensordict: TensorDictBase, role: str) -> Tensor:
         key = next_key(getattr(self._tensor_keys, role))
+        found = tensordict.get(key, None)
+        if isinstance(found, Tensor):
+            return found
         why = (
             " (`done` cannot replace it: a truncated episode still has a future)"
             if role == "terminated"
@@ -313,7 +318,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
     def _groups(self, tensordict: TensorDictBase) -> Tensor | None:
         if self.group_key is None:
             return None
-        return required(tensordict, self.group_key, owner=type(self).__name__, role="the group")
+        return required(tensordict, self.group_key, owner=type(self).__name__, role="the group (group_key)")
 
     def _time(self, tensordict: TensorDictBase, time_dim: int | None) -> int:
         """The batch dimension of time, from the front; -1 without batch dimensions."""

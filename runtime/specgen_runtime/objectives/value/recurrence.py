@@ -7,8 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_PAIRED_ABOVE = 2**16
-"""Entries from which it pays to halve the sequence, which costs less arithmetic and more passes, before doubling."""
+_MOST_DOUBLED = 2**18
+"""More entries than these are halved first: that costs less arithmetic, and reads memory in strides."""
+
+_MOST_DOUBLED_LONG = 2**16
+"""The same for sequences of more than `_LONG` steps, which take more doublings."""
+
+_LONG = 512
 
 
 def discounted_sums(terms: Tensor, decay: Tensor, dim: int) -> Tensor:
@@ -77,7 +82,7 @@ class _DiscountedSums(torch.autograd.Function):
 def _halving(terms: Tensor, decay: Tensor, length: int) -> Tensor:
     """Long sequences: each two steps become one, until few are left; then their halves are filled in."""
     steps = terms.shape[0]
-    if terms.numel() <= _PAIRED_ABOVE or length <= 4:
+    if terms.numel() <= (_MOST_DOUBLED_LONG if length > _LONG else _MOST_DOUBLED) or length <= 4:
         return _doubling(terms, decay, length)
     pairs = steps // 2
     terms2, decay2 = (_in_pairs(tensor) for tensor in (terms, decay))

@@ -7,9 +7,10 @@ from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import CompositeDistribution, set_composite_lp_aggregate
+from tensordict.nn import CompositeDistribution
 from torch import Tensor, nn
 
+from specgen_runtime.objectives.composites import composite_log_prob
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.objectives.modes import over_sequences
@@ -105,8 +106,9 @@ class VTrace(AdvantageEstimatorBase):
             dist = actor.get_dist(steps.select(*actor.in_keys, strict=False))
         actions = list(actor.dist_sample_keys)
         if isinstance(dist, CompositeDistribution):
-            with set_composite_lp_aggregate(True):
-                return dist.log_prob(steps.select(*actions))  # type: ignore[no-any-return]
+            held = steps.get(actions[0], None) if len(actions) == 1 else None
+            parts = held if isinstance(held, TensorDictBase) else steps.select(*actions, strict=False)
+            return composite_log_prob(dist, parts)
         action = required(steps, actions[0], owner=type(self).__name__, role="the action")
         log_prob: Tensor = dist.log_prob(action)
         return log_prob

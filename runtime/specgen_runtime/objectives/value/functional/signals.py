@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TypeAlias
 
 import torch
@@ -88,11 +89,7 @@ def per_step(name: str, value: Discount, like: Tensor) -> Tensor:
     """
     if not isinstance(value, Tensor):
         return like.new_full((), value)
-    try:
-        fits = torch.broadcast_shapes(value.shape, like.shape) == like.shape  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        fits = False
-    if not fits:
+    if value.ndim and not _fits(value.shape, like.shape):
         raise RuntimeError(
             f"{name} must be a number or a tensor that fits the rewards' shape {tuple(like.shape)}, "
             f"got one of shape {tuple(value.shape)}"
@@ -100,9 +97,17 @@ def per_step(name: str, value: Discount, like: Tensor) -> Tensor:
     return value.to(like)
 
 
+def _fits(shape: torch.Size, larger: torch.Size) -> bool:
+    """Whether a tensor of one shape broadcasts to another without growing it."""
+    try:
+        return bool(torch.broadcast_shapes(shape, larger) == larger)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        return False
+
+
 def where_not(flag: Tensor, value: Tensor) -> Tensor:
     """``value``, and zero where ``flag`` holds, even if the value is not finite there."""
-    return torch.where(flag, value.new_zeros(()), value)
+    return torch.where(flag, 0.0, value)
 
 
 def decay_of(over: Tensor, factor: Tensor, like: Tensor) -> Tensor:
@@ -113,7 +118,8 @@ def decay_of(over: Tensor, factor: Tensor, like: Tensor) -> Tensor:
 
 def in_one_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors in the dtype to which torch would promote them."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
+    dtypes = {tensor.dtype for tensor in tensors}
+    if len(dtypes) == 1:
+        return tensors
+    dtype = functools.reduce(torch.promote_types, dtypes)
     return tuple(tensor.to(dtype) for tensor in tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from specgen_runtime.objectives.value.functional.signals import (
@@ -43,7 +44,8 @@ def td0_return_estimate(
         raise TypeError("td0_return_estimate needs terminated")
     same_shape(next_state_value=next_state_value, reward=reward, terminated=over)
     following, reward = in_one_dtype(next_state_value, reward)
-    return reward + per_step("gamma", gamma, reward) * where_not(checked_flag("terminated", over), following)
+    following = where_not(checked_flag("terminated", over), following)
+    return torch.addcmul(reward, per_step("gamma", gamma, reward), following)
 
 
 def td0_advantage_estimate(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=06656d8805dfc841ea70e5efe7e3925ba02f5b899f5ff7f2662d017c25df2941
+# specgen: sha256=5f6d72b12561b4c1a9f76f92ae2f63664c71ad2973600e97b8b9d5eed0480138
 """Declared in schemas/main."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=387580ca544e4a1a4e6244cb69be199c94dff850d3388ee2f1773b5e0f1b5e80
+# specgen: sha256=431bfaa03fc1a9b0dd0462c21c3941638a36d715d614931394ee5409c46f3e9d
 """Declared in schemas/transforms."""
 
 from __future__ import annotations

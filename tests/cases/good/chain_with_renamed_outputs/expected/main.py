@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d7cbe31ed26067068352f3913d436d8f654e2c89459ed495bca7257ff7d40963
+# specgen: sha256=33a642b70e03417d340cc37075b947ab35dd5b566a320097804ff472144d9a64
 """Rewards, flags and counts under names of their own."""
 
 from __future__ import annotations

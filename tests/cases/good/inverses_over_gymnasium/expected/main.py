@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=caeacb1fa6c399756ec0c876517ca4c605fca73a5c0dba0e1365cc7c3dc23d99
+# specgen: sha256=10613890ac45495855ef91ef36007360df514cdbee7e1d5dc4ce9f1672d45686
 """Declared in schemas/main."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fa264a2b8678fadcded965ba242344e21d2bd202e7da2699f127b6d0ea9211d6
+# specgen: sha256=403957a4739f8163584e0711225278736b0c525128fb441b7241d86ea3ef17cd
 """What the arms of the laboratory have in common."""
 
 from __future__ import annotations

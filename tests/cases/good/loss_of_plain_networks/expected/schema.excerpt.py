@@ -1,22 +1,18 @@
 # ...
 
 
-def model_loss(
+def model_model(
     model_now: Tensor, model_next: Tensor, features_frozen_now_of_observation: Callable[[Tensor], Tensor],
-    kept: Tensor, reward_model_now: Tensor, fixed_frozen_now: Tensor, observation: Tensor, reward: Tensor,
-    mask: Tensor | None,
-) -> ModelLossTerms:
-    """The terms of `ModelLoss`, one value per sample.
+    kept: Tensor, observation: Tensor, mask: Tensor | None,
+) -> ModelModelTerms:
+    """`loss_model` of `ModelLoss`, one value per sample.
 
     Args:
         model_now: float32 [*batch, k], from `model`.
         model_next: float32 [*batch, k], from `model`.
         features_frozen_now_of_observation: `observation` to float32 [*batch, k], from `features`.
         kept: bool [*batch], drawn.
-        reward_model_now: float32 [*batch], from `reward_model`.
-        fixed_frozen_now: float32 [*batch], from `fixed`.
         observation: float32 [*batch, n].
-        reward: float32 [*batch, 1].
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
     """
     # losses.ModelLoss.let
@@ -25,8 +21,23 @@ def model_loss(
     # losses.ModelLoss.terms
     loss_model_mask = combined_mask(kept, mask)
     loss_model = ((predicted - wanted) ** 2).sum(dim=-1)
+    return ModelModelTerms(loss_model=loss_model, loss_model_mask=loss_model_mask)
+
+
+# ...
+
+
+def model_reward(reward_model_now: Tensor, fixed_frozen_now: Tensor, reward: Tensor) -> ModelRewardTerms:
+    """`loss_reward` of `ModelLoss`, one value per sample.
+
+    Args:
+        reward_model_now: float32 [*batch], from `reward_model`.
+        fixed_frozen_now: float32 [*batch], from `fixed`.
+        reward: float32 [*batch, 1].
+    """
+    # losses.ModelLoss.terms
     loss_reward = (reward_model_now - reward.squeeze(-1) + fixed_frozen_now) ** 2
-    return ModelLossTerms(loss_model=loss_model, loss_reward=loss_reward, loss_model_mask=loss_model_mask)
+    return ModelRewardTerms(loss_reward=loss_reward)
 
 
 class ModelLoss(LossModule):
@@ -40,9 +51,9 @@ class ModelLoss(LossModule):
         """A network learns what follows from an action, in the features of another one.
 
         Args:
-            model: writes `after`.
-            features: writes `now`.
-            reward_model: writes `guess`.
+            model: gives `after`.
+            features: gives `now`.
+            reward_model: gives `guess`.
             fixed: writes `value`.
             fraction: float. Defaults to 0.5, >= 0, <= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
@@ -78,21 +89,16 @@ class ModelLoss(LossModule):
         return [
             *self._network_in_keys,
             keys.observation,
-            keys.action,
-            next_key(keys.reward),
-            next_key(keys.observation),
-            next_key(keys.action),
+            *([keys.action] if self._wants("model") else []),
+            *([next_key(keys.reward)] if self._wants("reward") else []),
+            *([next_key(keys.observation)] if self._wants("model") else []),
+            *([next_key(keys.action)] if self._wants("model") else []),
         ]
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Compute the loss of a batch.
-
-        Raises:
-            KeyError: if something that the loss reads is missing.
-        """
+    def _model_model_terms(self, tensordict: TensorDictBase) -> ModelModelTerms:
+        """`loss_model` of `ModelLoss`, one value per sample."""
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
-        fixed = self.functional_network("fixed")
         # losses.ModelLoss.let
         model_now = self.model(
             self._read(tensordict, keys.observation, "observation"),
@@ -103,22 +109,41 @@ class ModelLoss(LossModule):
             self._read(next_tensordict, keys.action, "action"),
         )
         kept = bernoulli_of(tensordict, self.fraction, self.generator)
+        return model_model(
+            model_now, model_next, lambda observation: self.features(observation), kept,
+            self._read(tensordict, keys.observation, "observation"), self._mask(tensordict),
+        )
+
+    def _model_reward_terms(self, tensordict: TensorDictBase) -> ModelRewardTerms:
+        """`loss_reward` of `ModelLoss`, one value per sample."""
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        fixed = self.functional_network("fixed")
         # losses.ModelLoss.terms
         reward_model_now = self.reward_model(self._read(tensordict, keys.observation, "observation")).squeeze(
             -1
         )
         fixed_frozen_now = fixed.frozen(tensordict, keys.value).squeeze(-1)
-        terms = model_loss(
-            model_now, model_next, lambda observation: self.features(observation), kept, reward_model_now,
-            fixed_frozen_now, self._read(tensordict, keys.observation, "observation"),
-            self._read(next_tensordict, keys.reward, "reward"), self._mask(tensordict),
+        return model_reward(
+            reward_model_now, fixed_frozen_now, self._read(next_tensordict, keys.reward, "reward")
         )
-        return TensorDict(
-            {
-                "loss_model": self._reduce_loss(terms.loss_model, tensordict, terms.loss_model_mask),
-                "loss_reward": self._reduce_loss(terms.loss_reward, tensordict),
-            }
-        )
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        outputs: dict[str, Tensor] = {}
+        if self._wants("model"):
+            model_terms = self._model_model_terms(tensordict)
+            outputs["loss_model"] = self._reduce_loss(
+                model_terms.loss_model, tensordict, model_terms.loss_model_mask
+            )
+        if self._wants("reward"):
+            reward_terms = self._model_reward_terms(tensordict)
+            outputs["loss_reward"] = self._reduce_loss(reward_terms.loss_reward, tensordict)
+        return TensorDict(outputs)
 
     # ...
 

@@ -41,11 +41,12 @@ def masked_loss(
     error = distance_loss(model_now, target.squeeze(-1), "l2")
     spread = sample_std(target.squeeze(-1), counted)
     # losses.MaskedLoss.terms
-    loss_outliers_mask = (
-        combined_mask(error > sample_mean(error.detach(), counted), counted) if coeff else None
-    )
     loss_model = error / spread
-    loss_outliers = error if coeff else None
+    loss_outliers_mask: Tensor | None = None
+    loss_outliers: Tensor | None = None
+    if coeff:
+        loss_outliers_mask = combined_mask(error > sample_mean(error.detach(), counted), counted)
+        loss_outliers = error
     # losses.MaskedLoss.metrics
     with torch.no_grad():
         largest = sample_max(error, counted)
@@ -80,8 +81,9 @@ class MaskedLoss(LossModule):
         # losses.MaskedLoss.let
         model_now = model.live(tensordict, keys.prediction).squeeze(-1)
         terms = masked_loss(
-            model_now, self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1),
-            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0),
+            model_now,
+            self._of_samples(self._read(tensordict, keys.target, "target"), model_now, 1, "target"),
+            self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0, "log_ratio"),
             self._mask(tensordict), coeff=self.coeff, limit=self.limit,
         )
         outputs = {

@@ -62,9 +62,9 @@ class NormLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
-        critic_network = self.functional_network("critic_network")
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._read(tensordict, keys.value_target, "value_target").detach())
+        critic_network = self.functional_network("critic_network")
         # losses.NormLoss.let
         v = critic_network.live(tensordict, keys.value).squeeze(-1)
         terms = norm_loss(

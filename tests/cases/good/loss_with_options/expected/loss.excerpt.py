@@ -1,129 +1,131 @@
 # ...
 
 
-class PolicyLossTerms(NamedTuple):
-    """What the loss is made of, one value per sample."""
+class PolicyObjectiveTerms(NamedTuple):
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `ESS` and `max_ratio` of `PolicyLoss`, one
+    value per sample.
+    """
 
     loss_objective: Tensor
     """[*batch], before the reduction"""
     loss_entropy: Tensor | None
     """[*batch], before the reduction; None unless entropy_bonus"""
-    loss_critic: Tensor | None
-    """[*batch], before the reduction; None unless critic_coeff"""
     kl_approx: Tensor
     """to be logged"""
     entropy: Tensor | None
     """to be logged; None unless entropy_bonus"""
-    explained_variance: Tensor | None
-    """to be logged; None unless log_explained_variance and critic_coeff"""
-    value_clip_fraction: Tensor | None
-    """to be logged; None unless given(clip_value) and critic_coeff"""
     ESS: Tensor
     """to be logged"""
     max_ratio: Tensor
     """to be logged"""
 
 
-def policy_loss(
-    log_p: Tensor, v: Tensor | None, advantage: Tensor, value_target: Tensor | None, old_value: Tensor | None,
-    sample_log_prob: Tensor, mask: Tensor | None, *, loss_critic_type: Literal["smooth_l1", "l2", "l1"],
-    clip_value: float | None, critic_coeff: float | None, normalize_advantage: bool,
-    exclude_dims: Sequence[int], entropy_bonus: bool, clip_epsilon: float, log_explained_variance: bool,
-) -> PolicyLossTerms:
-    """The terms of `PolicyLoss`, one value per sample.
+def policy_objective(
+    log_p: Tensor, advantage: Tensor, sample_log_prob: Tensor, mask: Tensor | None, *,
+    normalize_advantage: bool, exclude_dims: Sequence[int], entropy_bonus: bool, clip_epsilon: float,
+) -> PolicyObjectiveTerms:
+    """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `ESS` and `max_ratio` of `PolicyLoss`, one
+    value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        v: float32 [*batch], from `critic_network`; needed where critic_coeff.
         advantage: float32 [*batch, 1].
-        value_target: float32 [*batch, 1]; needed where critic_coeff.
-        old_value: float32 [*batch, 1]; needed where given(clip_value) and critic_coeff.
         sample_log_prob: float32 [*batch].
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
-        loss_critic_type: one of smooth_l1, l2, l1.
-        clip_value: float.
-        critic_coeff: float.
         normalize_advantage: bool.
         exclude_dims: Sequence[int].
         entropy_bonus: bool.
         clip_epsilon: float.
-        log_explained_variance: bool.
     """
     # losses.PolicyLoss.let
-    near = (
-        not_none(old_value).squeeze(-1)
-        + torch.clamp(not_none(v) - not_none(old_value).squeeze(-1), -clip_value, clip_value)
-        if clip_value is not None and critic_coeff
-        else None
-    )
-    far = (
-        distance_loss(not_none(value_target).squeeze(-1), not_none(v), loss_critic_type)
-        if critic_coeff
-        else None
-    )
-    critic = (
-        (
-            torch.maximum(
-                not_none(far),
-                distance_loss(not_none(value_target).squeeze(-1), not_none(near), loss_critic_type),
-            )
-            if clip_value is not None
-            else not_none(far)
-        )
-        if critic_coeff
-        else None
-    )
     step = log_p - sample_log_prob
     near_step = torch.clamp(step, math.log1p(-clip_epsilon), math.log1p(clip_epsilon))
-    centred = (
-        advantage.squeeze(-1) - sample_mean(advantage.squeeze(-1), mask, keep=exclude_dims)
-        if normalize_advantage
-        else None
-    )
     count = sample_count(advantage.squeeze(-1), mask)
-    gain = (
-        torch.where(
+    if normalize_advantage:
+        centred = advantage.squeeze(-1) - sample_mean(advantage.squeeze(-1), mask, keep=exclude_dims)
+        gain = torch.where(
             count > 1,
-            not_none(centred)
-            / torch.clamp(sample_std(advantage.squeeze(-1), mask, keep=exclude_dims), min=1.0e-6),
+            centred / torch.clamp(sample_std(advantage.squeeze(-1), mask, keep=exclude_dims), min=1.0e-6),
             advantage.squeeze(-1),
         )
-        if normalize_advantage
-        else advantage.squeeze(-1)
-    )
+    else:
+        gain = advantage.squeeze(-1)
     ratio = torch.exp(step)
-    H = -log_p if entropy_bonus else None
     # losses.PolicyLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step) * gain)
-    loss_entropy = -0.01 * not_none(H) if entropy_bonus else None
-    loss_critic = critic_coeff * not_none(critic) if critic_coeff else None
+    # losses.PolicyLoss.let
+    H: Tensor | None = None
+    loss_entropy: Tensor | None = None
+    if entropy_bonus:
+        H = -log_p
+        loss_entropy = -0.01 * H
     # losses.PolicyLoss.metrics
     with torch.no_grad():
         kl_approx = -step
         entropy = not_none(H).detach() if entropy_bonus else None
-        explained_variance = (
-            1
-            - sample_var(not_none(value_target).squeeze(-1) - not_none(v), mask)
-            / (
-                sample_var(not_none(value_target).squeeze(-1), mask)
-                + torch.finfo(not_none(value_target).dtype).eps
-            )
-            if log_explained_variance and critic_coeff
-            else None
-        )
-        value_clip_fraction = (
-            torch.abs(not_none(v) - not_none(old_value).squeeze(-1)) > clip_value
-            if clip_value is not None and critic_coeff
-            else None
-        )
         ESS = torch.exp(2 * sample_logsumexp(step, mask) - sample_logsumexp(2 * step, mask)) / count.to(
             torch.float32
         )
         max_ratio = sample_max(ratio, mask)
-    return PolicyLossTerms(
-        loss_objective=loss_objective, loss_entropy=loss_entropy, loss_critic=loss_critic,
-        kl_approx=kl_approx, entropy=entropy, explained_variance=explained_variance,
-        value_clip_fraction=value_clip_fraction, ESS=ESS, max_ratio=max_ratio,
+    return PolicyObjectiveTerms(
+        loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy,
+        ESS=ESS, max_ratio=max_ratio,
+    )
+
+
+class PolicyCriticTerms(NamedTuple):
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PolicyLoss`, one value per sample."""
+
+    loss_critic: Tensor
+    """[*batch], before the reduction"""
+    explained_variance: Tensor | None
+    """to be logged; None unless log_explained_variance"""
+    value_clip_fraction: Tensor | None
+    """to be logged; None unless given(clip_value)"""
+
+
+def policy_critic(
+    v: Tensor, value_target: Tensor, old_value: Tensor | None, mask: Tensor | None, *,
+    loss_critic_type: Literal["smooth_l1", "l2", "l1"], clip_value: float | None, critic_coeff: float,
+    log_explained_variance: bool,
+) -> PolicyCriticTerms:
+    """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PolicyLoss`, one value per sample.
+
+    Args:
+        v: float32 [*batch], from `critic_network`.
+        value_target: float32 [*batch, 1].
+        old_value: float32 [*batch, 1]; needed where given(clip_value).
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        loss_critic_type: one of smooth_l1, l2, l1.
+        clip_value: float.
+        critic_coeff: float.
+        log_explained_variance: bool.
+    """
+    # losses.PolicyLoss.let
+    far = distance_loss(value_target.squeeze(-1), v, loss_critic_type)
+    if clip_value is not None:
+        old_value = not_none(old_value)
+        near = old_value.squeeze(-1) + torch.clamp(v - old_value.squeeze(-1), -clip_value, clip_value)
+        critic = torch.maximum(far, distance_loss(value_target.squeeze(-1), near, loss_critic_type))
+    else:
+        critic = far
+    # losses.PolicyLoss.terms
+    loss_critic = critic_coeff * critic
+    # losses.PolicyLoss.metrics
+    with torch.no_grad():
+        explained_variance = (
+            1
+            - sample_var(value_target.squeeze(-1) - v, mask)
+            / (sample_var(value_target.squeeze(-1), mask) + torch.finfo(value_target.dtype).eps)
+            if log_explained_variance
+            else None
+        )
+        value_clip_fraction = (
+            torch.abs(v - not_none(old_value).squeeze(-1)) > clip_value if clip_value is not None else None
+        )
+    return PolicyCriticTerms(
+        loss_critic=loss_critic, explained_variance=explained_variance,
+        value_clip_fraction=value_clip_fraction,
     )
 
 
@@ -216,11 +218,25 @@ class PolicyLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.advantage,
-            *([keys.value_target] if self.critic_coeff else []),
-            *([keys.value] if self.clip_value is not None and self.critic_coeff else []),
-            keys.sample_log_prob,
+            *([keys.advantage] if self._wants("objective") else []),
+            *([keys.value_target] if self._wants("critic") else []),
+            *([keys.value] if self._wants("critic") and self.clip_value is not None else []),
+            *([keys.sample_log_prob] if self._wants("objective") else []),
         ]
+
+    # ...
+
+    def _policy_critic_terms(self, tensordict: TensorDictBase) -> PolicyCriticTerms:
+        """`loss_critic`, `explained_variance` and `value_clip_fraction` of `PolicyLoss`, one value per sample."""
+        keys = self.tensor_keys
+        # losses.PolicyLoss.let
+        v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
+        return policy_critic(
+            v, self._read(tensordict, keys.value_target, "value_target"),
+            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            self._mask(tensordict), loss_critic_type=self.loss_critic_type, clip_value=self.clip_value,
+            critic_coeff=not_none(self.critic_coeff), log_explained_variance=self.log_explained_variance,
+        )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -228,50 +244,24 @@ class PolicyLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
-        keys = self.tensor_keys
-        actor_network = self.functional_network("actor_network")
-        # losses.PolicyLoss.let
-        log_p = actor_network.live(tensordict, keys.log_prob)
-        v = (
-            self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
-            if self.critic_coeff
-            else None
-        )
-        terms = policy_loss(
-            log_p,
-            v,
-            self._read(tensordict, keys.advantage, "advantage"),
-            self._read(tensordict, keys.value_target, "value_target") if self.critic_coeff else None,
-            self._read(tensordict, keys.value, "old_value")
-            if self.clip_value is not None and self.critic_coeff
-            else None,
-            self._read(tensordict, keys.sample_log_prob, "sample_log_prob"),
-            self._mask(tensordict),
-            loss_critic_type=self.loss_critic_type,
-            clip_value=self.clip_value,
-            critic_coeff=self.critic_coeff,
-            normalize_advantage=self.normalize_advantage,
-            exclude_dims=self.exclude_dims,
-            entropy_bonus=self.entropy_bonus,
-            clip_epsilon=self.clip_epsilon,
-            log_explained_variance=self.log_explained_variance,
-        )
-        outputs = {
-            "loss_objective": self._reduce_loss(terms.loss_objective, tensordict),
-            "kl_approx": self._mean(terms.kl_approx, tensordict),
-            "ESS": torch.as_tensor(terms.ESS),
-            "max_ratio": torch.as_tensor(terms.max_ratio),
-        }
-        if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(terms.loss_entropy, tensordict)
-        if terms.loss_critic is not None:
-            outputs["loss_critic"] = self._reduce_loss(terms.loss_critic, tensordict)
-        if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict)
-        if terms.explained_variance is not None:
-            outputs["explained_variance"] = torch.as_tensor(terms.explained_variance)
-        if terms.value_clip_fraction is not None:
-            outputs["value_clip_fraction"] = self._mean(terms.value_clip_fraction, tensordict)
+        outputs: dict[str, Tensor] = {}
+        if self._wants("objective"):
+            objective_terms = self._policy_objective_terms(tensordict)
+            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
+            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            if objective_terms.loss_entropy is not None:
+                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+            if objective_terms.entropy is not None:
+                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+        if self._wants("critic"):
+            critic_terms = self._policy_critic_terms(tensordict)
+            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            if critic_terms.explained_variance is not None:
+                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+            if critic_terms.value_clip_fraction is not None:
+                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return TensorDict(outputs)
 
     # ...

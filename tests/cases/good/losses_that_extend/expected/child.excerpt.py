@@ -16,7 +16,8 @@ def scaled_loss(
     """
     # losses.ScaledLoss.let
     factor = scale * scale
-    goal = value_estimate(factor * next_value).detach()
+    with torch.no_grad():
+        goal = value_estimate(factor * next_value).detach()
     gap = goal - q
     # losses.ScaledLoss.terms
     loss = distance_loss(q, goal, loss_function) + gap

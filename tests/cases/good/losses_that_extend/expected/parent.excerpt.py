@@ -14,8 +14,9 @@ def value_loss(
         loss_function: how far.
     """
     # losses.ValueLoss.let
-    goal = value_estimate(next_value).detach()
-    error = q - goal
+    with torch.no_grad():
+        goal = value_estimate(next_value).detach()
+        error = q - goal
     # losses.ValueLoss.terms
     loss = distance_loss(q, goal, loss_function)
     # losses.ValueLoss.metrics

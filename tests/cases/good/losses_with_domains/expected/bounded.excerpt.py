@@ -18,7 +18,7 @@ def bounded_loss(
         max_action: float32 [a].
     """
     # losses.BoundedLoss.let
-    near = torch.minimum(torch.maximum(actor_now, min_action), max_action)
+    near = torch.clamp(actor_now, min_action, max_action)
     error = reward.squeeze(-1) - value_frozen_now_of_action(near)
     # losses.BoundedLoss.terms
     loss = weight * error**2 + target + rest
@@ -34,6 +34,7 @@ class BoundedLoss(LossModule):
         target: float | Literal["auto"] = "auto", num_actions: int = 4,
         rest: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss `BoundedLoss`.
 
@@ -52,6 +53,7 @@ class BoundedLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -70,6 +72,7 @@ class BoundedLoss(LossModule):
         add_coefficient(self, "weight", weight)
         settle(self, "_target", target, self._auto_target)
         add_coefficient(self, "rest_buffer", math.log(num_actions) if rest == "auto" else rest)
+        self._place_buffers(device)
 
     def _auto_target(self) -> float:
         return -action_size(self, "action", self.tensor_keys.action, self._action_spec, self.actor)

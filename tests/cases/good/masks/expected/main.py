@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cb9b1f73f2d49d6f3b2243037332731fdbb87218a1b496e6887c2de836399c00
+# specgen: sha256=a13bf7ac27b91f7e9c912d12aea85916e64c0c73f5e2e31d0567e6826577cb6c
 """Declared in schemas/main."""
 
 from __future__ import annotations

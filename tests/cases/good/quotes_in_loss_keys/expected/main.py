@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=97e5a6b02832980ef7cf171ff8c83bc3a3f5d8ab935987a6cafde1d7ca5c57ab
+# specgen: sha256=c4d7b1c77860859e03ab72f20363082d614821b8f19591974bdac4413cd1b2e5
 """Declared in schemas/main."""
 
 from __future__ import annotations

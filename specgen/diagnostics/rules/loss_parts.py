@@ -1,0 +1,75 @@
+"""SG49x: losses in parts."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+PART_NAME = Rule(
+    "SG490",
+    "part of a loss with the name of something else",
+    """\
+Terms that share no run of a network, no draw and no estimate are computed apart, by a function for each part: `sac_actor`
+is the one of `SACLoss` that begins with `loss_actor`, and `SACActorTerms` what it returns. Nothing else of the same file may
+be called so.
+
+```yaml
+losses:
+  SACLoss:
+    terms: {loss_actor: q_new, loss_qvalue: error}
+  SACActor:
+    terms: {loss: imitation}
+```
+
+Give one of the two another name:
+
+```yaml
+losses:
+  SACLoss:
+    terms: {loss_actor: q_new, loss_qvalue: error}
+  SACImitation:
+    terms: {loss: imitation}
+```
+""",
+    without="One function written over the other, and a loss that computes something else.",
+)
+
+METHOD_TERM = Rule(
+    "SG491",
+    "method of no term",
+    """\
+An entry of `methods` names a method and the term that it computes.
+
+```yaml
+terms: {loss_actor: -q}
+methods: {actor_loss: actor}
+```
+
+Write the term:
+
+```yaml
+terms: {loss_actor: -q}
+methods: {actor_loss: loss_actor}
+```
+""",
+    without="KeyError when the method is called.",
+)
+
+METHOD_NAME = Rule(
+    "SG492",
+    "name of a method of a loss",
+    """\
+A method that computes a term begins with `loss_` or ends with `_loss`: so it is told from parameters and networks, which are
+attributes as well.
+
+```yaml
+methods: {actor: loss_actor}
+```
+
+Write:
+
+```yaml
+methods: {actor_loss: loss_actor}
+```
+""",
+    without="A method written over by a parameter or a network of the same name.",
+)

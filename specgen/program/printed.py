@@ -1,0 +1,45 @@
+"""Functions as they are printed: their arguments and lines, and the names of their module that these read."""
+
+from __future__ import annotations
+
+from specgen.code import Code
+from specgen.program.program import Input
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedLine:
+    """A statement of a function; it may span lines. `origin` is the declaration that it comes from."""
+
+    text: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedArgument:
+    """An argument: its name, its type, and the input that it is (None for a record of several)."""
+
+    name: str
+    annotation: Code
+    input: Input | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedFunction:
+    """A program as a function.
+
+    Attributes:
+        name: Its name.
+        args: Its arguments; records first.
+        keyword_only: Its arguments behind `*`.
+        lines: Its body.
+        returns: What it returns.
+        uses: The names of its module that its body reads.
+    """
+
+    name: str
+    args: tuple[PrintedArgument, ...]
+    keyword_only: tuple[PrintedArgument, ...]
+    lines: tuple[PrintedLine, ...]
+    returns: Code
+    uses: frozenset[str]

@@ -1,0 +1,125 @@
+"""Pure functions of losses whose values depend on parameters: they compute what is wanted, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.support import generate, imported
+
+CASE = Path(__file__).parents[1] / "cases/good/loss_with_blocks/schema.yaml"
+DRAWING = """\
+specgen: 1
+losses:
+  DrawingLoss:
+    networks:
+      first: {in: [action], out: {one: "float32[1]"}}
+      second: {in: [action], out: {two: "float32[1]"}}
+    keys:
+      action: {key: action, type: "float32[1]"}
+      target: {key: target, type: "float32[1]"}
+    params: {more: true}
+    let:
+      scaled: 2 * target
+      before: first(now, action=scaled)
+      between: second(now, action=scaled)
+      after: first(now, action=between)
+    terms:
+      loss_all: between * target
+      loss_more: {value: before + after, when: more}
+"""
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    texts = {"nested.yaml": CASE.read_text(encoding="utf-8"), "drawing.yaml": DRAWING}
+    folder = tmp_path_factory.mktemp("blocks")
+    with imported(generate(texts, "losses_with_blocks"), "losses_with_blocks", folder):
+        yield folder
+
+
+def module(name: str) -> ModuleType:
+    return importlib.import_module(f"losses_with_blocks.{name}")
+
+
+@pytest.mark.parametrize(
+    ("near", "clipped", "limit", "prior"),
+    itertools.product([True, False], [True, False], [None, 0.3], [True, False]),
+)
+def test_every_case(modules: Path, near: bool, clipped: bool, limit: float | None, prior: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    v, p = torch.randn(2, 7, generator=generator)
+    target, old = torch.randn(2, 7, 1, generator=generator)
+    terms = module("nested").nested_loss(
+        v,
+        p if prior else None,
+        target,
+        old if near else None,
+        has_prior_network=prior,
+        near=near,
+        clipped=clipped,
+        limit=limit,
+        scale=0.5,
+    )
+    step = v - old.squeeze(-1)
+    moved = step.clamp(-0.5, 0.5) if clipped else step
+    error = ((moved + old.squeeze(-1) if near else v) - target.squeeze(-1)) ** 2
+    expected: dict[str, Tensor | None] = {
+        "loss_value": error if limit is None else error.clamp(max=limit),
+        "loss_prior": (v - p) * v + (v - p).abs() if prior else None,
+        "step": step if near else None,
+        "moved": moved.abs() + step.abs() if near and clipped else None,
+        "far": error > limit if limit is not None else None,
+    }
+    assert set(terms._fields) == set(expected)
+    for name, value in expected.items():
+        got = getattr(terms, name)
+        assert (got is None) is (value is None), name
+        if value is not None:
+            torch.testing.assert_close(got, value, msg=name)
+
+
+def test_each_condition_is_asked_once_in_a_section(modules: Path) -> None:
+    text = (modules / "losses_with_blocks/nested.py").read_text(encoding="utf-8")
+    body = text[text.index("    # losses.NestedLoss.let") : text.index("    return NestedLossTerms(")]
+    assert len(re.findall(r"\bif near:", body)) == 2  # of what is trained, and of metrics
+    assert body.count("not_none(old)") == 2
+    assert " if near else None" not in body
+    assert "not_none(error)" not in body
+
+
+def test_networks_are_called_in_the_order_of_the_declaration(modules: Path) -> None:
+    called: list[str] = []
+
+    def network(name: str):  # type: ignore[no-untyped-def]
+        def run(action: Tensor) -> Tensor:
+            called.append(name)
+            return action
+
+        return run
+
+    text = (modules / "losses_with_blocks/drawing.py").read_text(encoding="utf-8")
+    found = re.search(r"def drawing_\w+\((.*?)\) ->", text, re.DOTALL)
+    assert found is not None
+    names = re.findall(r"(\w+): Callable", found.group(1))
+    function = getattr(module("drawing"), re.findall(r"def (drawing_\w+)\(", text)[0])
+    for more, wanted in ((True, ["first", "second", "first"]), (False, ["second"])):
+        called.clear()
+        given = {
+            name: (
+                network("first" if name.startswith("first") else "second")
+                if more or "second" in name
+                else None
+            )
+            for name in names
+        }
+        function(**given, target=torch.ones(3, 1), more=more)
+        assert called == wanted

@@ -1,0 +1,114 @@
+"""Methods of losses that compute one term, by TorchRL's names of them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from specgen_std.losses import SACLoss, TD3Loss
+from tensordict import TensorDict
+
+from tests.objectives.every_loss import KEYWORDS, batch, losses, made, networks
+from tests.objectives.nets import critic
+from tests.objectives.peers import gradients, with_equal_parameters
+from tests.support import generate, imported
+
+pytestmark = pytest.mark.filterwarnings("ignore:No target network updater", "ignore:.*arget.*updater.*")
+
+METHODS = {
+    "DDPGLoss": {"loss_actor": "loss_actor", "loss_value": "loss_value"},
+    "TD3Loss": {"actor_loss": "loss_actor", "value_loss": "loss_qvalue"},
+    "TD3BCLoss": {"actor_loss": "loss_actor", "qvalue_loss": "loss_qvalue"},
+    "SACLoss": {"actor_loss": "loss_actor"},
+    "IQLLoss": {"actor_loss": "loss_actor", "value_loss": "loss_value", "qvalue_loss": "loss_qvalue"},
+    "DiscreteIQLLoss": {"actor_loss": "loss_actor", "value_loss": "loss_value", "qvalue_loss": "loss_qvalue"},
+}
+"""The methods that TorchRL's losses have, too, with the terms that they compute."""
+
+EACH = [(name, method, term) for name, methods in METHODS.items() for method, term in methods.items()]
+
+
+def seeded(method: Any, data: TensorDict) -> Any:
+    torch.manual_seed(5)
+    return method(data)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("name", "method", "term"), EACH)
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_the_loss_equals_torchrl(name: str, method: str, term: str, reduction: str) -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    if (name, reduction) == ("TD3BCLoss", "none") and method == "actor_loss":
+        pytest.skip("its distance to the actions is one number for the batch there")
+    cls = losses()[name]
+    keywords = {**KEYWORDS.get(name, {}), "reduction": reduction}
+    mine = made(cls, 7, reduction=reduction)
+    theirs = getattr(objectives, name)(*networks(cls, 7).values(), **keywords)
+    if theirs.default_value_estimator is not None:
+        theirs.make_value_estimator()
+    with_equal_parameters(mine, theirs)
+    got, _ = seeded(getattr(mine, method), batch(name, 6))
+    wanted, *_ = seeded(getattr(theirs, method), batch(name, 6))
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    expected = gradients(theirs, wanted.sum())
+    for parameter, value in gradients(mine, got.sum()).items():
+        torch.testing.assert_close(value, expected[parameter], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "method", "term"), EACH)
+def test_the_loss_is_the_term_with_its_metrics(name: str, method: str, term: str) -> None:
+    cls = losses()[name]
+    loss, whole = made(cls), made(cls)
+    part = next((one.outputs for one in cls.parts.values() if term in one.outputs), cls.out_keys)
+    whole.select_out_keys(*part)
+    expected = seeded(whole, batch(name, 6))
+    value, metrics = seeded(getattr(loss, method), batch(name, 6))
+    torch.testing.assert_close(value, expected[term])
+    assert set(metrics) == {key for key in part if not key.startswith("loss")}
+    for key, metric in metrics.items():
+        torch.testing.assert_close(metric, expected[key], msg=key)
+    assert loss.out_keys == cls.out_keys
+
+
+def test_a_selection_stays() -> None:
+    loss = made(TD3Loss).select_out_keys("loss_qvalue")
+    loss.actor_loss(batch("TD3Loss", 6))
+    assert loss.out_keys == ["loss_qvalue"]
+    with pytest.raises(KeyError, match="observation"):
+        loss.actor_loss(batch("TD3Loss", 6).exclude("observation"))
+    assert set(loss(batch("TD3Loss", 6)).keys()) == {"loss_qvalue"}
+
+
+def test_what_a_part_writes_is_written() -> None:
+    loss = made(SACLoss)
+    data = batch("SACLoss", 6)
+    loss.actor_loss(data)
+    assert data.get("td_error", None) is None
+    loss.qvalue_loss(data)
+    assert data["td_error"].shape == (6, 1)
+
+
+def test_a_term_that_parameters_leave_out(tmp_path: Path) -> None:
+    text = """\
+specgen: 1
+losses:
+  CostLoss:
+    networks:
+      critic: {in: [observation], out: {state_value: "float32[1]"}}
+    params: {coeff: 1.0}
+    terms:
+      loss_other: abs(critic(now))
+      loss_critic: {value: coeff * critic(now)**2, when: coeff}
+    methods: {critic_loss: loss_critic}
+"""
+    with imported(generate({"cost.yaml": text}, "left_out"), "left_out", tmp_path):
+        module = importlib.import_module("left_out.cost")
+        loss = module.CostLoss(critic())
+        data = batch("A2CLoss", 5)
+        torch.testing.assert_close(loss.critic_loss(data)[0], loss(data)["loss_critic"])
+        loss.coeff = 0.0
+        with pytest.raises(ValueError, match="CostLoss: there is no 'loss_critic' with its parameters"):
+            loss.critic_loss(data)
