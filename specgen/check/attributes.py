@@ -108,6 +108,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "convert_to_functional",
         "default_value_estimator",
         "deterministic_sampling_mode",
+        "evaluated_networks",
         "feature_ranks",
         "from_stateful_net",
         "functional",

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
 from typing import Final, cast
 
 from specgen.code import value_code
@@ -139,12 +138,7 @@ class Printer:
             case "spread":
                 return self._spread(node)
             case "among":
-                places = cast("tuple[int, ...]", node.options["places"])
-                return reduce(
-                    lambda x, place: method(x, "unsqueeze", f"{place}"), places, self.show(node.args[0])
-                )
-            case _:
-                pass
+                return method(self.show(node.args[0]), "unsqueeze", str(node.options["place"]))
         if node.type.python and isinstance(node.static, bool | int):
             return self.texts.static(node.static)
         assert node.builtin is not None, node.op
@@ -258,10 +252,8 @@ class Printer:
 
     def _batch_leaf(self) -> Typed | None:
         batched = [leaf for leaf in self._leaves if leaf.type.level == "batch"]
-        # A tensor without feature dimensions and named axes has the batch shape itself: the shortest text.
-        return min(
-            batched, key=lambda leaf: (len(leaf.type.axes), leaf.type.rank + leaf.type.col), default=None
-        )
+        # A tensor without feature dimensions has the batch shape itself: the shortest text.
+        return min(batched, key=lambda leaf: leaf.type.rank + leaf.type.col, default=None)
 
     def _filled_number(self, node: Typed, dtype: str, dims: Dims, col: bool, batch: bool) -> Printed:
         value = self.number(node, dtype).text

@@ -79,6 +79,25 @@ def absent_reads(laid: Iterable[Laid]) -> Iterator[Symbol]:
             yield from absent_reads((*one.body, *one.otherwise))
 
 
+def certain_reads(laid: Iterable[Laid]) -> frozenset[Symbol]:
+    """The values that are read in any case, and not on one side of a choice only."""
+    found: frozenset[Symbol] = frozenset()
+    for one in laid:
+        found = found.union(*map(_certain, [one.condition] if isinstance(one, Block) else _expressions(one)))
+    return found
+
+
+def _certain(expr: Typed) -> frozenset[Symbol]:
+    if expr.op == "name":
+        return frozenset() if expr.symbol is None else frozenset({expr.symbol})
+    if expr.op in ("when", "and", "or"):
+        return _certain(expr.args[0])
+    if is_choice(expr):
+        condition, chosen, otherwise = expr.args
+        return _certain(condition) | (_certain(chosen) & _certain(otherwise))
+    return frozenset[Symbol]().union(*map(_certain, expr.parts))
+
+
 def known_there(expr: Typed, there: AbstractSet[Symbol]) -> Typed:
     """An expression whose readers of these values need not ask whether they are None."""
     if expr.op != "name":

@@ -8,7 +8,7 @@ from typing import Final
 
 from specgen.expr import Symbol, Typed
 from specgen.expr.printer import FunctionTexts
-from specgen.program.blocks import Block, Laid, absent_reads, always_made
+from specgen.program.blocks import Block, Laid, absent_reads, always_made, certain_reads
 from specgen.values import dataclass
 
 PYTHON_TYPES: Final = {
@@ -69,8 +69,9 @@ def _branch(body: Sequence[Laid], printer: BlockPrinter) -> str:
     """One side of a block: what may be None and is read several times is asked once, at its beginning."""
     own = set(always_made(body))
     times = Counter(symbol for symbol in absent_reads(body) if symbol not in printer.there | own)
-    # what a block inside this one makes has no name yet
-    several = [symbol for symbol, count in times.items() if count > 1 and symbol in printer.names]
+    # what is read inside another block only may be None here, or has no name yet
+    certain = certain_reads(body)
+    several = [symbol for symbol, count in times.items() if count > 1 and symbol in certain]
     if several:
         printer.texts.uses.add("not_none")
     names = [printer.names[symbol] for symbol in several]

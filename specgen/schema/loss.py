@@ -48,6 +48,7 @@ class Network(Declaration):
             value, or the name of the parameter that says so.
         optional: whether it may be left out (then ``given(name)`` is false in conditions).
         joined: whether its calls with trained parameters run as one batch, of which its statistics see all.
+        buffers: buffers of the module that is passed, with their types: constants in expressions.
         doc: one line for the generated docstring.
     """
 
@@ -62,6 +63,7 @@ class Network(Declaration):
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     optional: bool = False
     joined: bool = False
+    buffers: dict[str, str] = Field(default_factory=dict)
     doc: str = ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import specgen_std.losses
 import torch
+from specgen_runtime.modules import DistributionalQValueActor
 from specgen_runtime.objectives import LossModule
 from tensordict import TensorDict
 from tensordict.nn import (
@@ -47,6 +48,7 @@ KEYWORDS: dict[str, dict[str, Any]] = {
     "OnlineDTLoss": {"target_entropy": -float(N_ACT)},
     "CQLLoss": {"target_entropy": -float(N_ACT)},
     "CrossQLoss": {"target_entropy": -float(N_ACT)},
+    "DistributionalDQNLoss": {"gamma": 0.9},
     "REDQLoss": {"target_entropy": -float(N_ACT)},
     "SACLoss": {"target_entropy": -float(N_ACT)},
     "TD3Loss": {"bounds": (-1.0, 1.0)},
@@ -145,6 +147,9 @@ def network(loss: str, name: str) -> nn.Module:
         return policy(loss)
     if loss == "RNDLoss":
         return layers(N_OBS, 3)
+    if loss == "DistributionalDQNLoss":
+        scores = nn.Sequential(layers(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
+        return DistributionalQValueActor(scores, torch.linspace(-2.0, 2.0, 5), action_space="one-hot")
     out = {"value_network": VALUES.get(loss, "state_value"), "critic_network": "state_value"}.get(name)
     if name == "qvalue_network":
         out = "action_value" if loss in DISCRETE else "state_action_value"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.modules.distributions import MaskedOneHotCategorical
-from specgen_std.losses import DiscreteSACLoss, SACLoss
+from specgen_std.losses import DiscreteSACLoss
 from tensordict import TensorDict
 from tensordict.nn import (
     ProbabilisticTensorDictModule,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=917cb84ae9e8da6a01b50ffdafc47acf8b6295bddbc7c0fa40c7a2c5b08a9b68
+# specgen: sha256=89d15ed41dfa78b783225ed86338d46236b3c876cd3eaed725c741a297a96023
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -14,7 +14,10 @@ from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
-from .dqn import DQNLoss, DQNLossOutput, DQNLossTerms
+from .dqn import (
+    DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
+    DistributionalDQNLossTerms,
+)
 from .grpo import (
     CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
     GRPOLossTerms,
@@ -57,14 +60,15 @@ __all__ = [
     "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss",
-    "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput", "IQLQvalueTerms",
-    "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms", "MAPPOCriticTerms",
-    "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss", "OnlineDTLossOutput",
-    "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput", "PPOObjectiveTerms", "REDQLoss",
-    "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput", "RNDLossTerms", "ReinforceActorTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
-    "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
-    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
-    "TD3LossOutput", "TD3QvalueTerms",
+    "DiscreteSACQvalueTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
+    "DistributionalDQNLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
+    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
+    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
+    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
+    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
+    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
+    "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c612118650cc17a17e857b4fdde6062452dcc12af740a10ff3dcecce04934824
+# specgen: sha256=f63b015de6942fd4bfa0f81122296d2088068b4c0b5e8090f877a4f9e45c2b23
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -72,22 +72,19 @@ def bc_loss(
         or loss_function is None
         and not random_actor_network
     ):
-        predicted = not_none(predicted)
-        action = not_none(action)
-        l2_distance = not_none(l2_distance)
         if loss_function is not None:
             if not loss_function == "l1":
                 unless_l1 = (
-                    distance_loss(predicted, action, "smooth_l1")
+                    distance_loss(not_none(predicted), not_none(action), "smooth_l1")
                     if loss_function == "smooth_l1"
-                    else l2_distance
+                    else not_none(l2_distance)
                 )
                 asked_for = unless_l1
             else:
-                asked_for = distance_loss(predicted, action, "l1")
+                asked_for = distance_loss(not_none(predicted), not_none(action), "l1")
             distant = asked_for
         else:
-            distant = l2_distance
+            distant = not_none(l2_distance)
     # losses.BCLoss.terms
     loss_bc = -not_none(dist_log_prob) if by_likelihood else not_none(distant)
     return BCLossTerms(loss_bc=loss_bc)

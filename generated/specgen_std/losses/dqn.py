@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0713ff9f8ffe2e844e29cf7373b9bfd9c67ee79ed1c43eeb1026380f3b3920e9
+# specgen: sha256=de963de76cae4e44555aa2542bb4cf5fdbe43e71502770aafca4424661183faa
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
-from specgen_runtime.objectives import LossModule, Reduction, ValueEstimators, distance_loss, next_key
+from specgen_runtime.objectives import (
+    LossModule, Reduction, ValueEstimators, add_coefficient, distance_loss, network_buffer, next_key, project,
+)
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
-__all__ = ["DQNLoss", "DQNLossOutput", "DQNLossTerms"]
+__all__ = [
+    "DQNLoss", "DQNLossOutput", "DQNLossTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
+    "DistributionalDQNLossTerms",
+]
 
 
 class DQNLossTerms(NamedTuple):
@@ -214,6 +219,207 @@ class DQNLoss(LossModule):
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
+class DistributionalDQNLossTerms(NamedTuple):
+    """What the loss is made of, one value per sample."""
+
+    loss: Tensor
+    """[*batch], before the reduction"""
+    priority: Tensor
+    """[*batch, 1]; the squared temporal-difference error"""
+
+
+def distributional_dqn_loss(
+    support: Tensor, log_p: Tensor, value_network_frozen_next: Tensor, next_log_p: Tensor, action: Tensor,
+    reward: Tensor, terminated: Tensor, steps_to_next_obs: Tensor, *, gamma: Tensor,
+) -> DistributionalDQNLossTerms:
+    """The terms of `DistributionalDQNLoss`, one value per sample.
+
+    Args:
+        support: float32 [atoms], a buffer of `value_network`.
+        log_p: float32 [*batch, atoms, n_actions], from `value_network`.
+        value_network_frozen_next: float32 [*batch, atoms, n_actions], from `value_network`.
+        next_log_p: float32 [*batch, atoms, n_actions], from `value_network`.
+        action: int64 [*batch]; what was done.
+        reward: float32 [*batch, 1]; what came of it.
+        terminated: bool [*batch, 1]; whether the next state is terminal and has no value.
+        steps_to_next_obs: float32 [*batch, 1]; how many steps lie between the two records.
+        gamma: the discount of one step.
+    """
+    # losses.DistributionalDQNLoss.let
+    with torch.no_grad():
+        next_values = (torch.exp(value_network_frozen_next) * support[:, None]).sum(dim=-2)
+        best = next_values.argmax(dim=-1)
+        masses = torch.exp(
+            torch.gather(
+                next_log_p, -1, best[..., None, None].expand(*best.shape, next_log_p.shape[-2], 1)
+            ).squeeze(-1)
+        )
+        places = reward + torch.where(terminated, 0.0, gamma**steps_to_next_obs) * support
+        goal = project(masses, places, support).detach()
+    cross_entropy = -(
+        goal
+        * torch.gather(log_p, -1, action[..., None, None].expand(*action.shape, goal.shape[-1], 1)).squeeze(
+            -1
+        )
+    ).sum(dim=-1)
+    # losses.DistributionalDQNLoss.terms
+    loss = cross_entropy
+    # losses.DistributionalDQNLoss.writes
+    with torch.no_grad():
+        priority = cross_entropy.detach().unsqueeze(-1)
+    return DistributionalDQNLossTerms(loss=loss, priority=priority)
+
+
+class DistributionalDQNLoss(LossModule):
+    """The loss of distributional deep Q-learning (Bellemare et al. 2017, algorithm 1): the distribution of
+    the value of the chosen action, on the atoms of a support, moves towards that of the return. The
+    trained network chooses the next action (van Hasselt et al. 2016), and the target network says how
+    its value is distributed.
+
+        `loss` trains `value_network`.
+
+    Keys, by the name that `set_keys` takes:
+        action: action; what was done
+        reward: ("next", "reward"); what came of it
+        done: ("next", "done"); whether the episode is over; the one-step return does not read it
+        terminated: ("next", "terminated"); whether the next state is terminal and has no value
+        priority: td_error; the squared temporal-difference error
+        priority_weight: priority_weight; importance weights of the samples
+        steps_to_next_obs: steps_to_next_obs; how many steps lie between the two records
+        action_value: action_value; written by value_network
+    """
+
+    @dataclass
+    class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+        priority: NestedKey = "td_error"
+        priority_weight: NestedKey = "priority_weight"
+        steps_to_next_obs: NestedKey = "steps_to_next_obs"
+        action_value: NestedKey = "action_value"
+
+    feature_ranks: ClassVar[Mapping[str, int]] = {
+        **LossModule.feature_ranks,
+        "steps_to_next_obs": 1,
+        "action_value": 2,
+    }
+    trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    out_keys: ClassVar[list[str]] = ["loss"]
+
+    value_network: TensorDictModuleBase
+    value_network_params: TensorDictParams
+    target_value_network_params: TensorDictParams
+    gamma: Tensor
+    delay_value: bool
+    action_space: ActionSpace
+
+    def __init__(
+        self, value_network: nn.Module, *, gamma: float = 0.99, delay_value: bool = True,
+        action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
+    ) -> None:
+        """The loss of distributional deep Q-learning (Bellemare et al. 2017, algorithm 1): the distribution of
+        the value of the chosen action, on the atoms of a support, moves towards that of the return.
+
+        Args:
+            value_network: log-probabilities of the atoms of each action; a `DistributionalQValueActor`,
+                whose buffer `support` holds the atoms.
+            gamma: the discount of one step. Defaults to 0.99, >= 0, <= 1.
+            delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
+                Defaults to True.
+            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
+                the network says.
+            reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
+                to "mean".
+            use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
+                data hold weights.
+            device: of the coefficients. Defaults to None: that of the parameters.
+
+        Raises:
+            TypeError: if a network is not a module.
+            ValueError: if a keyword has a value that it does not take, or they contradict each other.
+        """
+        super().__init__()
+        if not gamma >= 0:
+            raise ValueError(f"gamma must be >= 0, got {gamma}")
+        if not gamma <= 1:
+            raise ValueError(f"gamma must be <= 1, got {gamma}")
+        self.delay_value = delay_value
+        self.reduction = reduction
+        self.use_prioritized_weights = use_prioritized_weights
+        network, self.action_space = as_qvalue_network(value_network, action_space)
+        self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        add_coefficient(self, "gamma", gamma)
+        self._place_buffers(device)
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads; what its keywords are called when it is called with tensors."""
+        keys = self.tensor_keys
+        return [
+            *self._network_in_keys,
+            keys.action,
+            next_key(keys.reward),
+            next_key(keys.done),
+            next_key(keys.terminated),
+        ]
+
+    def _further_keys(self) -> list[NestedKey]:
+        keys = self.tensor_keys
+        return [keys.steps_to_next_obs]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Compute the loss of a batch, and write `priority` into it.
+
+        Raises:
+            KeyError: if something that the loss reads is missing.
+        """
+        keys = self.tensor_keys
+        next_tensordict = self._next(tensordict)
+        value_network = self.functional_network("value_network")
+        # losses.DistributionalDQNLoss.networks
+        support = network_buffer(self, "value_network", "support")
+        # losses.DistributionalDQNLoss.let
+        log_p = value_network.live(tensordict, keys.action_value)
+        with torch.no_grad():
+            value_network_frozen_next = value_network.frozen(next_tensordict, keys.action_value)
+            next_log_p = value_network.target(next_tensordict, keys.action_value)
+        terms = distributional_dqn_loss(
+            support, log_p, value_network_frozen_next, next_log_p,
+            action_index(self._read(tensordict, keys.action, "action"), log_p[..., 0, :], self.action_space),
+            self._read(next_tensordict, keys.reward, "reward"),
+            self._read(next_tensordict, keys.terminated, "terminated"),
+            self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32), gamma=self.gamma,
+        )
+        self._write(tensordict, keys.priority, terms.priority)
+        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor_keys(self) -> DistributionalDQNLoss._AcceptedKeys: ...
+        def set_keys(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            *,
+            action: NestedKey | None = ...,
+            reward: NestedKey | None = ...,
+            done: NestedKey | None = ...,
+            terminated: NestedKey | None = ...,
+            priority: NestedKey | None = ...,
+            priority_weight: NestedKey | None = ...,
+            steps_to_next_obs: NestedKey | None = ...,
+            action_value: NestedKey | None = ...,
+        ) -> None: ...
+        @overload
+        def __call__(self, tensordict: TensorDictBase, /) -> DistributionalDQNLossOutput: ...
+        @overload
+        def __call__(self, **inputs: Tensor) -> Tensor: ...
+        def __call__(self, *args: Any, **inputs: Any) -> Any: ...
+
+
 if TYPE_CHECKING:
 
     class DQNLossOutput(TypedTensorDict[
@@ -222,5 +428,11 @@ if TYPE_CHECKING:
     ]):
         """What `DQNLoss` returns."""
 
+    class DistributionalDQNLossOutput(TypedTensorDict[
+        Never,
+        Literal["loss"], Float[Tensor, "*batch"],
+    ]):
+        """What `DistributionalDQNLoss` returns."""
+
 else:
-    DQNLossOutput = TensorDict
+    DQNLossOutput = DistributionalDQNLossOutput = TensorDict

@@ -25,6 +25,7 @@ from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
+from specgen_runtime.objectives.projection import network_buffer, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -81,10 +82,12 @@ __all__ = [
     "is_random_policy",
     "joined_values",
     "moved_between",
+    "network_buffer",
     "next_key",
     "normal_like",
     "not_none",
     "own_buffer",
+    "project",
     "read_between",
     "reduce",
     "required",

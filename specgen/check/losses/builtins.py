@@ -9,6 +9,7 @@ from specgen.check.losses.batch import EPS, LOSS_BATCH
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.draws import DRAW_FUNCTIONS
 from specgen.check.losses.members import TAKE
+from specgen.check.losses.projection import PROJECT
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
@@ -116,7 +117,7 @@ DISTANCE = Builtin(
 )
 
 LOSS_BUILTINS: dict[str, Builtin] = {
-    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS, TAKE)},
+    **{builtin.name: builtin for builtin in (DISTANCE, VALUE_ESTIMATE, GIVEN, EPS, TAKE, PROJECT)},
     **LOSS_BATCH,
 }
 

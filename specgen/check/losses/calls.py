@@ -9,6 +9,7 @@ from specgen.check.losses.forward import NetworkCall, Record, Variant
 from specgen.check.losses.model import LossNetwork
 from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
 from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules.loss_modules import PLAIN
 from specgen.expr import SourceText, Type, tree
 from specgen.expr.tree import Expr
 from specgen.values import dataclass
@@ -81,7 +82,7 @@ class CallReader:
         if network.kept and (evaluated or (variant == "frozen" and network.trains)):
             message = f"`{name}` is a module of tensors, which is called as it is"
             help = f"write {name}({record})" + ("" if evaluated else ", and stop_grad around it")
-            return self._error(rules.PLAIN, expr.function, message, help)
+            return self._error(PLAIN, expr.function, message, help)
         kind = _VARIANTS[variant] if network.trains or variant else "frozen"
         return NetworkCall(name, kind, RECORDS[record], (), evaluated)
 

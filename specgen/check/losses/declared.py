@@ -181,7 +181,7 @@ class Declared:
             (output,) = network.out
             type_ = self._type((*here, "out", output))
             target, apart = self._copies(name, network)
-            if type_ is not None and network.qvalue is not None and type_.rank != 1:
+            if type_ is not None and network.qvalue is not None and type_.rank < 1:
                 message = (
                     f"the action values of `{name}` are a vector, one for each action; `{output}` is {type_}"
                 )
@@ -210,6 +210,7 @@ class Declared:
                         plain=network.plain is True,
                         trains=network.trains,
                         reads=tuple(network.in_) if network.plain is True else (),
+                        buffers=self._buffers(network, *here, "buffers"),
                     )
                 )
         return tuple(made)
@@ -223,20 +224,17 @@ class Declared:
         if len(fields) < len(found):
             return []
         record = Record(fields=fields)
-        return [
-            LossNetwork(
-                name,
-                None,
-                "",
-                record,
-                target,
-                apart,
-                None,
-                network.doc,
-                network.optional,
-                trains=network.trains,
-            )
-        ]
+        doc, optional, trains = network.doc, network.optional, network.trains
+        return [LossNetwork(name, None, "", record, target, apart, None, doc, optional, trains=trains)]
+
+    def _buffers(self, network: Network, *here: str) -> dict[str, Type]:
+        """The buffers of a network that expressions read, with their types."""
+        types = {name: self._type((*here, name)) for name in network.buffers}
+        return {
+            name: replace(type, level="const", col=False)
+            for name, type in types.items()
+            if type is not None and self.names.claim(name, "buffer", self.file.key_span(*here, name))
+        }
 
     def _copies(self, name: str, network: Network) -> tuple[bool | str, bool | str]:
         """When a network has target parameters, and when networks before it train what they share."""
@@ -259,7 +257,7 @@ class Declared:
         event, actions = None, None
         if valued is not None and len(valued[1].out) == 1:
             values = self._type((*self.path, "networks", valued[0], "out", next(iter(valued[1].out))))
-            actions = None if values is None or values.rank != 1 else values.sizes[0]
+            actions = None if values is None or values.rank < 1 else values.sizes[-1]
         else:
             given = self.loss.keys[role]
             if isinstance(given, LossKey) and given.type is not None:
@@ -346,7 +344,7 @@ class Declared:
             elif type_ is None and name in outputs:
                 type_ = outputs[name][1]
             if (network := actions.get(name)) is not None:
-                (size,) = network.type.sizes
+                size = network.type.sizes[-1]
                 type_, interval = Type("int64"), Interval.indices(size)
             made.append(
                 LossRole(
@@ -358,7 +356,7 @@ class Declared:
                     declared.doc,
                     declared.role,
                     declared.optional,
-                    self._condition(declared, *here),
+                    None if declared.when is None else self._condition(*here, "when"),
                     missing(self.file, here, self.loss, declared, type_, self.sink),
                     mask_of_key(self.file, here, declared, type_, self.sink),
                 )
@@ -376,11 +374,8 @@ class Declared:
                 made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {writer}"))
         return tuple(made)
 
-    def _condition(self, declared: LossKey, *here: str) -> Typed | None:
-        """The condition on parameters under which a key is there."""
-        if declared.when is None:
-            return None
-        return read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
+    def _condition(self, *place: str) -> Typed | None:
+        return read_condition(self.file.scalar(*place), self.scope, self.sink)
 
     def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
         """Report a role that is not declared, at a value (or a key) below the loss."""

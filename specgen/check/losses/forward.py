@@ -66,6 +66,20 @@ class NetworkCall:
 
 
 @dataclass(frozen=True)
+class NetworkBuffer:
+    """A buffer of the module that was passed for a network, a constant.
+
+    Attributes:
+        network, buffer: which.
+        type: its type.
+    """
+
+    network: str
+    buffer: str
+    type: Type
+
+
+@dataclass(frozen=True)
 class Joint:
     """One run of several calls of a network, whose batches stand one behind the other.
 
@@ -220,6 +234,7 @@ ForwardValue: TypeAlias = (
     | Alias
     | NetworkCall
     | Output
+    | NetworkBuffer
     | Joint
     | Split
     | Draw

@@ -13,7 +13,7 @@ from specgen.check.losses.conditions import infer_requirement, with_random
 from specgen.check.losses.declared import Declared
 from specgen.check.losses.entries import ENTRIES, of_any_length
 from specgen.check.losses.forward import Forward
-from specgen.check.losses.functions import network_function
+from specgen.check.losses.functions import network_buffers, network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.members import TAKE, take_of
@@ -119,6 +119,8 @@ class _Checker:
         )
         require = self._requirements()
         self.types: dict[str, Type] = {}
+        for one in network_buffers(self.path, networks, self.calls.values):
+            self._bind(one)
         self.assigned: list[tuple[Statement, str]] = []
         # What is declared wrongly is reported there, not again where it is read.
         self.broken = self.loss.params.keys() - {param.name for param in params}

@@ -38,6 +38,7 @@ class LossNetwork:
         trains: whether gradients reach its parameters.
         reads: the roles that a module of tensors is called with.
         joined: whether its calls with trained parameters run as one batch.
+        buffers: the buffers of it that are constants in expressions, with their types.
     """
 
     name: str
@@ -53,6 +54,7 @@ class LossNetwork:
     joined: bool = False
     trains: bool = True
     reads: tuple[str, ...] = ()
+    buffers: Mapping[str, Type] = field(default_factory=dict)
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.diagnostics.rules.losses import PLAIN
+from specgen.diagnostics.rules.loss_modules import PLAIN
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss
 
-_OF_FUNCTIONAL = ("qvalue", "ensemble", "target", "apart", "optional", "joined")
+_OF_FUNCTIONAL = ("qvalue", "ensemble", "target", "apart", "optional", "joined", "buffers")
 """Fields of networks whose parameters a loss takes."""
 
 
@@ -25,10 +25,10 @@ def fields_fit(file: SchemaFile, here: tuple[str, ...], loss: Loss, sink: Sink) 
     what, instead, unfits = "", "", tuple[str, ...]()
     if network.policy is not None:
         what, instead = f"gives a distribution over `{network.policy}`", "`policy`"
-        unfits = ("out", "qvalue", "ensemble", "joined")
+        unfits = ("out", "qvalue", "ensemble", "joined", "buffers")
     elif len(network.out) > 1:
         what, instead = "writes several entries", "all entries of `out` but one"
-        unfits = ("qvalue", "ensemble")
+        unfits = ("qvalue", "ensemble", "buffers")
     for unfit in unfits:
         if getattr(network, unfit):
             message = f"`{name}` {what}, and has no `{unfit}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from specgen.check.losses.forward import Alias, DrawnLogProb, parts_of
+from specgen.check.losses.forward import Alias, DrawnLogProb, NetworkBuffer, parts_of
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.losses.names import part_name
 from specgen.check.model import identifier
@@ -78,7 +78,9 @@ def _costly(loss: CheckedLoss, program: Program) -> Mapping[Symbol, frozenset[Ha
     found: dict[Symbol, frozenset[Hashable]] = {}
     names: dict[str, frozenset[Hashable]] = {}
     for made in loss.forward:
-        values: frozenset[Hashable] = frozenset({made.name})
+        values: frozenset[Hashable] = (
+            frozenset() if isinstance(made.value, NetworkBuffer) else frozenset({made.name})
+        )
         for part in parts_of(made.value):
             if isinstance(part, Alias):
                 values |= names[part.name]

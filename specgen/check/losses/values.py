@@ -18,6 +18,7 @@ from specgen.check.losses.forward import (
     Forward,
     ForwardValue,
     Joint,
+    NetworkBuffer,
     NetworkCall,
     Noise,
     Output,
@@ -85,7 +86,7 @@ class ForwardValues:
         """The network that a value comes from; empty of noise, which comes from none."""
         for part in parts_of(value):
             match part:
-                case Noise() | Bernoulli():
+                case Noise() | Bernoulli() | NetworkBuffer():
                     return ""
                 case NetworkCall():
                     return part.network
@@ -113,6 +114,8 @@ class ForwardValues:
                 return replace(
                     type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
                 )
+            case NetworkBuffer():
+                return value.type
             case Joint():
                 return self.type_of(value.calls[0])
             case Split():
@@ -145,7 +148,7 @@ class ForwardValues:
         match value:
             case NetworkCall() | Alias():
                 return value.name
-            case Joint() | Split():
+            case NetworkBuffer() | Joint() | Split():
                 raise ValueError(f"{value} has a name")
             case Output():
                 return f"{self._wish(value.of)}_{value.role}"

@@ -283,6 +283,30 @@ let:
     without="Each run normalises by its own statistics: values of two records that are compared stand on different scales.",
 )
 
+PROJECTION = Rule(
+    "SG478",
+    "wrong projection on a support",
+    """\
+`project(masses, places, support)` gives masses at the atoms of the support, which is the same for all samples, for masses at
+other places. Each is a vector with one number for each atom.
+
+```yaml
+networks:
+  value_network: {qvalue: action, in: [observation], out: {action_value: "float32[atoms, n_actions]"}, buffers: {support: "float32[atoms]"}}
+let:
+  masses: exp(gather(value_network(next), best))
+  goal: project(support, masses, reward + 0.99 * support)
+```
+
+Write:
+
+```yaml
+  goal: project(masses, reward + 0.99 * support, support)
+```
+""",
+    without="Masses that do not sum to 1, or a shape error in a scatter, at the first batch.",
+)
+
 MEMBER = Rule(
     "SG443",
     "member that may not be there",
@@ -367,26 +391,4 @@ let:
 ```
 """,
     without="AttributeError at the first batch.",
-)
-
-PLAIN = Rule(
-    "SG485",
-    "network that can't be a module of tensors",
-    """\
-With `plain: true` the constructor takes any module, and calls it with the tensors of the keys under `in`. Such a network is
-kept as it is, without target parameters and members. `plain: delta` is of policies.
-
-```yaml
-networks: {predictor: {in: [observation], out: {features: "float32[k]"}, plain: true, target: true}}
-keys: {observation: {key: next.observation, type: "float32[o]"}}
-```
-
-Write:
-
-```yaml
-networks: {predictor: {in: [observation], out: {features: "float32[k]"}, plain: true}}
-keys: {observation: {key: next.observation, type: "float32[o]"}}
-```
-""",
-    without="TypeError at the first batch: a module of tensors gets a tensordict.",
 )

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from specgen.diagnostics import Rule
 from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.named_axes import among, axes_of_node, left_of
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
 from specgen.expr.interval import Interval, full, store
 from specgen.expr.printer import cast_to
-from specgen.expr.sizes import ANY_DIMS, AXES, Dim, Dims, NamedAxis, Rest
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
 from specgen.expr.types import (
     LEVELS,
     NO_OPTIONS,
@@ -91,9 +92,9 @@ class Site:
         """The typed node of this call; its interval follows from the interval rule and the dtype."""
         operands = self.values if args is None else tuple(args)
         if any(arg.type.axes for arg in operands):
-            every = _axes_of(type_, operands)
-            operands = tuple([_among(arg, every) for arg in operands])
-            type_ = replace(type_, axes=_left_of(every, operands[0].type.axes, options.get("axis")))
+            every = axes_of_node(type_, operands)
+            operands = tuple([among(arg, every) for arg in operands])
+            type_ = replace(type_, axes=left_of(every, operands[0].type.axes, options.get("axis")))
 
         def made(values: Interval) -> Typed:
             return Typed(
@@ -277,35 +278,6 @@ class Site:
                 f"declare one of them with the dimensions of the other: {b.type.dtype}[...{a.type.rest.of}]"
             )
         self.fail(rules.SHAPE_MISMATCH, f"shapes do not fit: {shapes}", help=help)
-
-
-def _axes_of(own: Type, operands: Sequence[Typed]) -> tuple[str, ...]:
-    """The named axes of a node, before it reduces any: its own and those of its operands."""
-    found = {*own.axes, *(axis for arg in operands for axis in arg.type.axes)}
-    return tuple(axis for axis in AXES if axis in found)
-
-
-def _left_of(axes: tuple[str, ...], operand: tuple[str, ...], reduced: object) -> tuple[str, ...]:
-    """The named axes that are left when some of the first operand's are reduced."""
-    given = reduced if isinstance(reduced, tuple) else (reduced,)
-    gone = {operand[axis] for axis in given if isinstance(axis, NamedAxis)}
-    return tuple(axis for axis in axes if axis not in gone)
-
-
-def _among(value: Typed, axes: tuple[str, ...]) -> Typed:
-    """`value`, ready to meet values that have these named axes: with a new one wherever it lacks one behind its own.
-
-    In front of its own axes tensors broadcast by themselves.
-    """
-    own = value.type.axes
-    if not own:
-        return value
-    behind = axes[axes.index(own[0]) :]
-    if own == behind:
-        return value
-    places = tuple(place for place, axis in enumerate(behind) if axis not in own)
-    kind = replace(value.type, axes=behind)
-    return Typed("among", kind, value.interval, (value,), {"places": places}, value.start, value.end)
 
 
 def _spread(value: Typed, dims: Dims) -> Typed:

@@ -18,6 +18,7 @@ from specgen.check.losses.forward import (
     Forward,
     ForwardValue,
     Joint,
+    NetworkBuffer,
     NetworkCall,
     Noise,
     Output,
@@ -118,6 +119,11 @@ class ForwardPrinter:
                 return Code(identifier(value.name))
             case NetworkCall():
                 return self._called(value)
+            case NetworkBuffer():
+                return using(
+                    f"network_buffer(self, {literal(value.network)}, {literal(value.buffer)})",
+                    "network_buffer",
+                )
             case Joint():
                 return self._joined(value)
             case Split():
@@ -276,7 +282,8 @@ def reader(loss: CheckedLoss, role: LossRole) -> str:
 
 def _computes(value: ForwardValue) -> bool:
     """Whether something of a value might be computed with gradients."""
-    return any(not isinstance(part, Alias | Data | Noise | Bernoulli | Chosen) for part in parts_of(value))
+    still = Alias | Data | Noise | Bernoulli | Chosen | NetworkBuffer
+    return any(not isinstance(part, still) for part in parts_of(value))
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:

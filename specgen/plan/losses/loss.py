@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
-from specgen.check.losses.forward import Bernoulli, Forward, Noise
+from specgen.check.losses.forward import Bernoulli, Forward, NetworkBuffer, Noise
 from specgen.check.losses.model import CheckedLoss, ParamRead
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
@@ -169,13 +169,16 @@ def _origin(made: Forward) -> str:
         return f"from `{made.network}`"
     if isinstance(made.value, Bernoulli):
         return "drawn"
+    if isinstance(made.value, NetworkBuffer):
+        return f"a buffer of `{made.value.network}`"
     normal = isinstance(made.value, Noise) and made.value.ends is None
     return f"{'standard normal' if normal else 'uniform'} numbers"
 
 
 def _tensor(type: Type) -> str:
     dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
-    return f"{type.dtype} [{', '.join([*type.axes, '*batch', *dims])}]"
+    batch = ["*batch"] if type.level == "batch" else []
+    return f"{type.dtype} [{', '.join([*type.axes, *batch, *dims])}]"
 
 
 def _param(one: ParamRead) -> str:

@@ -136,6 +136,8 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return Code(text)
     values = next(made.name for made in part.forward(loss) if made.network == network.name)
     one = f"{values}[0]" if network.members else values
+    if network.type.dims[1:]:  # such as the atoms of the value of each action
+        one += f"[..., {'0, ' * (len(network.type.dims) - 1)}:]"
     return using(f"action_index({text}, {one}, self.action_space)", "action_index")
 
 
