@@ -114,6 +114,7 @@ _RUNTIME_LOSSES = (
     "add_learnable",
     "as_pair",
     "as_policy",
+    "bernoulli_of",
     "chosen_members",
     "coefficient_part",
     "distance_loss",

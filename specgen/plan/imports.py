@@ -178,7 +178,9 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
 
 def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("Any", "ClassVar", "LossModule", "NestedKey", "Reduction", "TYPE_CHECKING", "Tensor")
-    yield from ("TensorDict", "TensorDictBase", "TensorDictModuleBase", "TensorDictParams")
+    yield from ("TensorDict", "TensorDictBase")
+    if any(not network.kept for network in plan.networks):
+        yield from ("TensorDictModuleBase", "TensorDictParams")
     yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
@@ -210,5 +212,5 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     if plan.actions:
         yield from ("ActionSpace", "ActionSpaceName", "TensorSpec")
     valued = [network for network in plan.networks if network.qvalue]
-    yield from ("is_random_policy" if one.plain else "as_policy" for one in plan.networks if one.policy)
+    yield from ("is_random_policy" if one.certain else "as_policy" for one in plan.networks if one.policy)
     yield from ("as_qvalue_ensemble" if network.members else "as_qvalue_network" for network in valued)

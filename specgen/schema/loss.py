@@ -35,7 +35,9 @@ class Network(Declaration):
 
     Attributes:
         policy: the role of the action whose distribution it gives.
-        plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes.
+        plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes. `true`,
+            for a network with `out`: a module of tensors, which is called with those of `in`, and kept as it is.
+        trains: whether gradients reach its parameters.
         qvalue: the role of the discrete action that it values: it writes one value for each of them, and the
             action is read as their index, however it is stored.
         in_: what it reads (`in`), by default; the network that the user gives decides.
@@ -51,10 +53,11 @@ class Network(Declaration):
     """
 
     policy: str | None = None
-    plain: Literal["delta"] | None = None
+    plain: Annotated[bool | Literal["delta"], Field(union_mode="left_to_right")] = False
+    trains: bool = True
     qvalue: str | None = None
-    in_: list[str] = Field(default_factory=list, alias="in")
-    out: dict[str, str] = Field(default_factory=dict)
+    in_: Droppable[list[str]] = Field(default_factory=list, alias="in")
+    out: Droppable[dict[str, str]] = Field(default_factory=dict)
     ensemble: str | None = None
     target: Annotated[bool | str, Field(union_mode="left_to_right")] = False
     apart: Annotated[bool | str, Field(union_mode="left_to_right")] = False

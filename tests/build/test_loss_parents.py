@@ -13,7 +13,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from specgen import Module
-from specgen.schema.loss import Loss, LossKey, Network
+from specgen.schema.loss import Loss, LossKey, LossParam, Network, PassedModule
 from specgen.settings import Config
 from specgen.source import PythonSchema
 from tests.support import compile_sources, imported
@@ -143,6 +143,39 @@ def test_the_same_in_python() -> None:
     text = yaml.safe_dump(data, sort_keys=False)
     in_python = compile_sources({"schemas/f0.py": PythonSchema(data)}, CONFIG)
     assert in_python.files["made/f0.py"].split('"""', 1)[1] == made(text)[0]
+
+
+def test_fields_of_networks_and_keys_are_dropped_in_python_as_in_yaml() -> None:
+    parent = Loss(
+        networks={"actor": Network(policy="action", plain="delta", in_=["observation"])},
+        keys={"action": LossKey(key="action", type="float32[a]", domain=["action_spec", "actor"])},
+        params={"size": LossParam(type="float", default="auto", auto="dim(action)")},
+        modules={"scaler": PassedModule(protocol="normalizer", optional=True)},
+        let={"size_of": "where(given(scaler), scaler.normalize(mode(actor(now))), mode(actor(now)))"},
+        terms={"loss": "size + sum(size_of)"},
+    )
+    child = Loss(
+        extends="Parent",
+        networks={
+            "actor": Network(
+                policy="drop", plain=True, out={"near": "float32[a]"}, in_=["action"], trains=True
+            )
+        },
+        keys={"action": LossKey(domain="drop")},
+        params={"size": LossParam(default=1.0, auto="drop")},
+        let={"size_of": "actor(now)"},
+        modules={"scaler": "drop"},
+    )
+    schema = Module(losses={"Parent": parent, "Child": child})
+    data = schema.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+    compiled = compile_sources({"schemas/f0.py": PythonSchema(data)}, CONFIG)
+    assert not compiled.diagnostics, compiled.diagnostics
+    text = compiled.files["made/f0.py"]
+    assert text.split('"""', 1)[1] == made(yaml.safe_dump(data, sort_keys=False))[0]
+    behind = text[text.index("class Child(Parent)") :]
+    assert "self.actor(self._read(tensordict, keys.action" in behind
+    assert "action_spec" not in behind
+    assert "scaler" not in behind
 
 
 def test_the_class_extends_that_of_the_parent(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ def network(loss: str, name: str) -> nn.Module:
         )
     if name == "actor_network":
         return policy(loss)
+    if loss == "RNDLoss":
+        return layers(N_OBS, 3)
     if loss == "DistributionalDQNLoss":
         scores = nn.Sequential(layers(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
         return DistributionalQValueActor(scores, torch.linspace(-2.0, 2.0, 5), action_space="one-hot")

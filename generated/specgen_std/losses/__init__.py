@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2425c257675bb01b4fd8a4a73ef0b263c16b11085bc238d5ddb0d0eb3505449f
+# specgen: sha256=89d15ed41dfa78b783225ed86338d46236b3c876cd3eaed725c741a297a96023
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -40,6 +40,7 @@ from .ppo import (
     PPOObjectiveTerms,
 )
 from .redq import REDQLoss, REDQLossOutput, REDQLossTerms
+from .rnd import RNDLoss, RNDLossOutput, RNDLossTerms
 from .sac import (
     DiscreteSACActorTerms, DiscreteSACLoss, DiscreteSACLossOutput, DiscreteSACQvalueTerms, SACActorTerms,
     SACLoss, SACLossOutput, SACQvalueTerms, SACValueTerms,
@@ -65,9 +66,9 @@ __all__ = [
     "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
     "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
     "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
-    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms",
-    "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
-    "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
-    "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput", "TD3BCQvalueTerms", "TD3Loss",
-    "TD3LossOutput", "TD3QvalueTerms",
+    "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
+    "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
+    "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",
+    "SFTLossOutput", "SFTLossTerms", "TD3ActorTerms", "TD3BCActorTerms", "TD3BCLoss", "TD3BCLossOutput",
+    "TD3BCQvalueTerms", "TD3Loss", "TD3LossOutput", "TD3QvalueTerms",
 ]

@@ -14,7 +14,7 @@ from specgen_runtime.objectives.coefficients import (
 from specgen_runtime.objectives.common import LossModule
 from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
-from specgen_runtime.objectives.draws import chosen_members, normal_like, uniform_like
+from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.joined import joined_values
@@ -74,6 +74,7 @@ __all__ = [
     "add_random_module",
     "as_pair",
     "as_policy",
+    "bernoulli_of",
     "chosen_members",
     "coefficient_part",
     "distance_loss",

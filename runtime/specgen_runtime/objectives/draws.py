@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.random_state import drawing_from
@@ -37,6 +38,24 @@ def uniform_like(
     with drawing_from(generator):
         drawn = torch.rand(shape, dtype=like.dtype, device=like.device)
     return low + (high - low) * drawn
+
+
+def bernoulli_of(data: TensorDictBase, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """A truth value for each sample, true with probability ``p``.
+
+    Args:
+        data: the samples.
+        p: between 0 and 1.
+        generator: what they are drawn from; None for torch's default.
+
+    Returns:
+        bool, ``[*batch]``, on the device of the data.
+    """
+    device = data.device
+    if device is None:
+        device = next((one.device for one in data.values(True, True) if isinstance(one, Tensor)), None)
+    with drawing_from(generator):
+        return torch.rand(data.batch_size, device=device) < p
 
 
 def chosen_members(values: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:

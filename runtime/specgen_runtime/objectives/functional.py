@@ -209,7 +209,14 @@ class FunctionalModule(TensorDictModuleParent):
                 )
             elif isinstance(one := getattr(self, name, None), nn.Parameter):
                 found[one] = None
+            elif isinstance(one, nn.Module):
+                found |= dict.fromkeys(one.parameters())
         return [parameter for parameter in found if parameter.requires_grad]
+
+    def _stop_training(self, name: str) -> None:
+        """Let the parameters of a network require no gradients; they stay in the state."""
+        for parameter in self._trainable([name]):
+            parameter.requires_grad_(False)
 
     def target_networks(self) -> list[str]:
         """The networks that have target parameters of their own."""

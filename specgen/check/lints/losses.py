@@ -142,6 +142,7 @@ def _unread(parts: LossToLint, sink: Sink) -> None:
     acted |= {role for made in parts.forward for role in _roles(made.value)}
     acted |= {network.output for network in parts.networks}
     acted |= {role for network in parts.networks for role, _ in network.outputs}
+    acted |= {role for network in parts.networks for role in network.reads}
     for role in parts.roles:
         given = loss.keys.get(role.name)
         used = role.name in reads or role.name in loss.writes or role.name in acted

@@ -16,6 +16,7 @@ from specgen.check.losses.masks import mask_of_key
 from specgen.check.losses.model import Coefficient, LossNetwork, LossRole
 from specgen.check.losses.modules import Modules
 from specgen.check.losses.names import data_key_refusal
+from specgen.check.losses.network_fields import fields_fit
 from specgen.check.model import Parameter
 from specgen.check.names import Names, refusal, refused, shortened
 from specgen.check.network_types import network_type
@@ -88,7 +89,7 @@ class Declared:
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
-            if network.plain:
+            if network.certain:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
@@ -157,7 +158,7 @@ class Declared:
         """What conditions ask for: parameters, networks and modules that may be left out, policies that may be certain."""
         found = {param.name for param in self.params}
         found |= {one.name for one in self.networks if one.optional}
-        found |= {random_of(one.name) for one in self.networks if one.plain}
+        found |= {random_of(one.name) for one in self.networks if one.certain}
         return frozenset(found | {one.name for one in self.modules.checked if one.optional})
 
     def _networks(self) -> tuple[LossNetwork, ...]:
@@ -169,19 +170,10 @@ class Declared:
                 continue
             if not self.names.claim(name, "network", self.file.key_span(*here)):
                 continue
+            if not fields_fit(self.file, here, self.loss, self.sink):
+                continue
             if network.policy is not None:
                 made += self._policy(name, network)
-                continue
-            if not network.out or network.plain is not None:
-                message = f"`{name}` needs `out`: the key that it writes, and its type"
-                help, place = None, self.file.key_span(*here)
-                if network.plain is not None:
-                    message, place = (
-                        f"`plain` is of a policy, which `{name}` is not",
-                        self.file.key_span(*here, "plain"),
-                    )
-                    help = "declare `policy` in the place of `out`, or leave `plain` out"
-                self.sink.add(schema_rules.WRONG_TYPE.at(place, message, help=help))
                 continue
             if len(network.out) > 1:
                 made += self._record(name, network)
@@ -215,6 +207,9 @@ class Declared:
                         network.doc,
                         network.optional,
                         joined=network.joined,
+                        plain=network.plain is True,
+                        trains=network.trains,
+                        reads=tuple(network.in_) if network.plain is True else (),
                         buffers=self._buffers(network, *here, "buffers"),
                     )
                 )
@@ -223,20 +218,14 @@ class Declared:
     def _record(self, name: str, network: Network) -> list[LossNetwork]:
         """A network that writes several entries; none after reporting a mistake."""
         here = (*self.path, "networks", name)
-        for unfit in ("qvalue", "ensemble"):
-            if getattr(network, unfit):
-                message = f"`{name}` writes several entries, and has no `{unfit}`"
-                help = f"leave out `{unfit}`, or all entries of `out` but one"
-                place = self.file.key_span(*here, unfit)
-                self.sink.add(schema_rules.WRONG_TYPE.at(place, message, help=help))
-                return []
         found = [(role, self._type((*here, "out", role))) for role in network.out]
         fields = tuple((role, type_) for role, type_ in found if type_ is not None)
         target, apart = self._copies(name, network)
         if len(fields) < len(found):
             return []
         record = Record(fields=fields)
-        return [LossNetwork(name, None, "", record, target, apart, None, network.doc, network.optional)]
+        doc, optional, trains = network.doc, network.optional, network.trains
+        return [LossNetwork(name, None, "", record, target, apart, None, doc, optional, trains=trains)]
 
     def _buffers(self, network: Network, *here: str) -> dict[str, Type]:
         """The buffers of a network that expressions read, with their types."""
@@ -264,14 +253,6 @@ class Declared:
         if role not in self.loss.keys:
             self.unknown_role(role, list(self.loss.keys), *here[2:], "policy")
             return []
-        for unfit in ("out", "qvalue", "ensemble", "joined", "buffers"):
-            if getattr(network, unfit):
-                message = f"`{name}` gives a distribution over `{role}`, and has no `{unfit}`"
-                help = f"leave out `{unfit}`, or `policy`"
-                self.sink.add(
-                    schema_rules.WRONG_TYPE.at(self.file.key_span(*here, unfit), message, help=help)
-                )
-                return []
         valued = next((one for one in self.loss.networks.items() if one[1].qvalue == role), None)
         event, actions = None, None
         if valued is not None and len(valued[1].out) == 1:
@@ -283,10 +264,19 @@ class Declared:
                 event = self._type((*self.path, "keys", role, "type"))
         target, apart = self._copies(name, network)
         made = policy_type(event, actions)
-        plain = network.plain is not None
         return [
             LossNetwork(
-                name, None, role, made, target, apart, None, network.doc, network.optional, plain=plain
+                name,
+                None,
+                role,
+                made,
+                target,
+                apart,
+                None,
+                network.doc,
+                network.optional,
+                plain=network.plain == "delta",
+                trains=network.trains,
             )
         ]
 
@@ -366,7 +356,7 @@ class Declared:
                     declared.doc,
                     declared.role,
                     declared.optional,
-                    self._condition(declared, *here),
+                    None if declared.when is None else self._condition(*here, "when"),
                     missing(self.file, here, self.loss, declared, type_, self.sink),
                     mask_of_key(self.file, here, declared, type_, self.sink),
                 )
@@ -384,11 +374,8 @@ class Declared:
                 made.append(LossRole(name, (name,), None, full("float32"), False, f"written by {writer}"))
         return tuple(made)
 
-    def _condition(self, declared: LossKey, *here: str) -> Typed | None:
-        """The condition on parameters under which a key is there."""
-        if declared.when is None:
-            return None
-        return read_condition(self.file.scalar(*here, "when"), self.scope, self.sink)
+    def _condition(self, *place: str) -> Typed | None:
+        return read_condition(self.file.scalar(*place), self.scope, self.sink)
 
     def unknown_role(self, name: str, known: list[str], *place: str, key: bool = False) -> None:
         """Report a role that is not declared, at a value (or a key) below the loss."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from specgen.check.losses.distributions import UNTYPED
-from specgen.check.losses.forward import Chosen, Count, ForwardValue, Noise
+from specgen.check.losses.forward import Bernoulli, Chosen, Count, ForwardValue, Noise
 from specgen.check.losses.values import ForwardValues
 from specgen.diagnostics import Rule, Sink
 from specgen.diagnostics.rules import losses as rules
@@ -18,12 +18,18 @@ from specgen.values import dataclass
 
 DRAW_FUNCTIONS: Final = {
     "normal_like": "normal_like(x)",
+    "bernoulli": "bernoulli(p)",
     "uniform": "uniform(low, high, like=x, n=k)",
     "choose": "choose(x, k, axis=ensemble)",
 }
 """How the functions are called that draw without a distribution."""
 
-_TAKES: Final = {"normal_like": (1, (), ()), "uniform": (2, ("like",), ("n",)), "choose": (2, ("axis",), ())}
+_TAKES: Final = {
+    "normal_like": (1, (), ()),
+    "bernoulli": (1, (), ()),
+    "uniform": (2, ("like",), ("n",)),
+    "choose": (2, ("axis",), ()),
+}
 """How many arguments they take by place, and the names of those that they need besides, and of those that they may take."""
 
 
@@ -33,7 +39,9 @@ def is_draw(call: tree.Call) -> bool:
 
 
 def drawn_for(call: tree.Call) -> tuple[Expr, ...]:
-    """The value in whose shape a call of one of these functions draws, or of whose members it chooses some."""
+    """The value in whose shape a call of one of these functions draws, or of whose members it chooses some; perhaps none."""
+    if call.function.path == "bernoulli":
+        return ()
     if call.function.path != "uniform":
         return call.args[:1]
     return tuple(one.value for one in call.keywords if one.name == "like")
@@ -55,7 +63,7 @@ class DrawReader:
 
     def draw(
         self, call: tree.Call, value: ForwardValue | None, values: ForwardValues, site: int
-    ) -> Noise | Chosen | None:
+    ) -> Noise | Bernoulli | Chosen | None:
         """The draw that a call is; None after reporting a mistake.
 
         Args:
@@ -72,6 +80,8 @@ class DrawReader:
         if len(call.args) != takes or twice or not set(needs) <= set(given) or not set(extra) <= set(may):
             self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
             return None
+        if name == "bernoulli":
+            return self._bernoulli(call.args[0], site)
         if value is None:
             message = f"`{name}` takes data, or what a network or a draw gives, and this is computed of them"
             self._fail(rules.DRAW, drawn_for(call)[0], message, None)
@@ -127,6 +137,18 @@ class DrawReader:
             return None
         count = self.count(call.args[1], "k")
         return None if count is False or count is None else Chosen(value, count, site)
+
+    def _bernoulli(self, expr: Expr, site: int) -> Bernoulli | None:
+        """The truth values that a call draws for the samples; None after reporting a mistake."""
+        typed = infer(expr, self.scope, self.source, self.sink)
+        if typed is None:
+            return None
+        if typed.type.python and typed.interval.low >= 0 and typed.interval.high <= 1:
+            return Bernoulli(Count(expr, self.source, typed), site)
+        message = f"`{self._written(expr)}` is not known to be a probability, a number of parameters"
+        help = "declare it: `params: {fraction: {default: 0.25, min: 0, max: 1}}`"
+        self._fail(rules.DRAW, expr, message, help)
+        return None
 
     def count(self, expr: Expr | None, name: str) -> Count | Literal[False] | None:
         """A number of draws, the argument `name`; False after reporting that it is none."""

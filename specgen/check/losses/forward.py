@@ -150,6 +150,19 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Bernoulli:
+    """A truth value for each sample, true with a probability: `bernoulli(0.25)`.
+
+    Attributes:
+        probability: an expression of parameters.
+        site: the number of the draw.
+    """
+
+    probability: Count
+    site: int
+
+
+@dataclass(frozen=True)
 class Chosen:
     """Some members of an ensemble, the same for the whole batch: `choose(next_q, k, axis=ensemble)`.
 
@@ -226,6 +239,7 @@ ForwardValue: TypeAlias = (
     | Split
     | Draw
     | Noise
+    | Bernoulli
     | Chosen
     | DrawnLogProb
     | Read
@@ -283,6 +297,8 @@ def counts_of(value: ForwardValue) -> Iterator[Count]:
             yield part.count
         if isinstance(part, Noise) and part.ends is not None:
             yield from part.ends
+        if isinstance(part, Bernoulli):
+            yield part.probability
 
 
 def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from specgen.check.losses.forward import Forward
+from specgen.check.losses.forward import Forward, NetworkCall
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
@@ -33,7 +33,10 @@ class LossNetwork:
         members: the parameter that says how many members it has; None of a single network.
         doc: one line.
         optional: whether it may be left out.
-        plain: whether it may be a module that gives no distribution, which then is certain.
+        plain: of a policy, whether it may be a module that gives no distribution, which then is certain; else whether it is
+            a module of tensors.
+        trains: whether gradients reach its parameters.
+        reads: the roles that a module of tensors is called with.
         joined: whether its calls with trained parameters run as one batch.
         buffers: the buffers of it that are constants in expressions, with their types.
     """
@@ -49,6 +52,8 @@ class LossNetwork:
     optional: bool = False
     plain: bool = False
     joined: bool = False
+    trains: bool = True
+    reads: tuple[str, ...] = ()
     buffers: Mapping[str, Type] = field(default_factory=dict)
 
     def random(self, path: str) -> Binding:
@@ -68,10 +73,25 @@ class LossNetwork:
 
     @property
     def outputs(self) -> tuple[tuple[str, Type], ...]:
-        """The roles of the entries that it writes, with their types: none of a policy, several of a record."""
+        """The roles of the entries that it writes, with their types: none of a policy or a module of tensors, several of a record."""
         if isinstance(self.type, Record):
             return self.type.fields
-        return () if self.policy else ((self.output, self.type),)
+        return () if self.policy or self.kept else ((self.output, self.type),)
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is a policy that may be certain."""
+        return self.plain and self.policy
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is a module of tensors, which is kept as it is."""
+        return self.plain and not self.policy
+
+    def of_data(self, call: NetworkCall) -> tuple[str, ...]:
+        """The roles that a call of a module of tensors reads from the data; other networks say themselves what they read."""
+        replaced = {role for role, _ in call.replaced}
+        return tuple(role for role in self.reads if role not in replaced)
 
     @property
     def value(self) -> Type:

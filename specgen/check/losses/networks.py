@@ -7,8 +7,9 @@ What reads the data and other such values alone is a value there, computed by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
+from specgen.check.losses.calls import RECORDS, CallReader
 from specgen.check.losses.conditions import infer_requirement
 from specgen.check.losses.distributions import (
     DISTRIBUTION_FUNCTIONS,
@@ -26,16 +27,13 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
-    NetworkCall,
     Output,
     Read,
-    Record,
-    Variant,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.check.losses.records import alike, misfit, no_output, not_a_value, outputs_of_names
 from specgen.check.losses.values import ForwardValues, logical
-from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
+from specgen.diagnostics import Rule, Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules.loss_conditions import RECORD
@@ -43,9 +41,6 @@ from specgen.expr import Binding, SourceText, Type, tree
 from specgen.expr.tree import Expr, free_names, with_parts
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
-
-_VARIANTS: dict[str, Variant] = {"": "live", "frozen": "frozen", "target": "target", "stored": "stored"}
-_RECORDS: dict[str, Record] = {"now": "now", "next": "next"}
 
 
 @dataclass
@@ -245,7 +240,7 @@ class NetworkCalls:
             return True
         if is_of_distribution(call) or is_draw(call):
             return False
-        return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in _RECORDS
+        return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in RECORDS
 
     def _arguments(
         self, given: Iterator[tuple[str, Expr]], *, hoisted: bool
@@ -353,55 +348,19 @@ class NetworkCalls:
         return None if made is None else (made, ())
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
-        name, _, variant = expr.function.path.partition(".")
-        evaluated = variant.split(".")[-1] == "eval"
-        variant = variant.removesuffix("eval").rstrip(".") if evaluated else variant
-        network = self.networks.get(name)
-        if name in self.broken:
+        reader = CallReader(self.networks, self.broken, self.roles, self._source, self.sink)
+        call = reader.read(expr)
+        if call is None:
             self._failed = True
             return None
-        if network is None:
-            known = (
-                suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
-            )
-            self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
-            return None
-        if variant not in _VARIANTS:
-            near = did_you_mean(variant, (*tuple(_VARIANTS)[1:], "eval"))
-            meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
-            message = f"a network has no `{variant}` parameters"
-            meant += ".eval" * evaluated
-            self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
-            return None
-        record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
-        if record not in _RECORDS:
-            message = f"`{name}` is called with `now` or `next`"
-            self._error(rules.NETWORK_CALL, expr, message, f"write {expr.function.path}(now)")
-            return None
-        for keyword in expr.keywords:
-            if keyword.name not in self.roles:
-                message = f"`{keyword.name}` is no role that `{name}` could read"
-                known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
-                at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
-                self._error(rules.NETWORK_CALL, at, message, known)
-                return None
-        if variant == "stored" and (not network.policy or expr.keywords):
-            what = ", which reads nothing else" if network.policy else f"; `{name}` is no policy"
-            message = f"`.stored` is the distribution that a policy wrote into the data{what}"
-            self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
-            return None
-        if variant == "target":
-            if network.target is False:
-                message = f"`{name}` has no target parameters"
-                self._error(rules.NO_TARGET, expr.function, message, f"add `target: true` to `{name}`")
-                return None
-            self.targets.add(name)
-        self.called.add(name)
+        if call.variant == "target":
+            self.targets.add(call.network)
+        self.called.add(call.network)
         arguments = self._arguments(((one.name, one.value) for one in expr.keywords), hoisted=hoisted)
         if arguments is None:
             return None
         replaced, computed = arguments
-        return NetworkCall(name, _VARIANTS[variant], _RECORDS[record], replaced, evaluated), computed
+        return replace(call, replaced=replaced), computed
 
     def _error(self, rule: Rule, at: Expr, message: str, help: str | None) -> None:
         self._failed = True

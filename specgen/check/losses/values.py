@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from specgen.check.losses.distributions import UNTYPED, merged_axes, result_type
 from specgen.check.losses.forward import (
     Alias,
+    Bernoulli,
     Choice,
     Chosen,
     Computed,
@@ -85,7 +86,7 @@ class ForwardValues:
         """The network that a value comes from; empty of noise, which comes from none."""
         for part in parts_of(value):
             match part:
-                case Noise() | NetworkBuffer():
+                case Noise() | Bernoulli() | NetworkBuffer():
                     return ""
                 case NetworkCall():
                     return part.network
@@ -133,6 +134,8 @@ class ForwardValues:
                 like = self.type_of(value.like)
                 drawn = Type("", axes=("draw",) if value.count is not None else ())
                 return replace(like, axes=merged_axes(like, drawn))
+            case Bernoulli():
+                return Type("bool")
             case Chosen():
                 return self.type_of(value.value)
             case DrawnLogProb():
@@ -153,6 +156,8 @@ class ForwardValues:
                 return f"{self._wish(value.distribution)}_{value.kind}"
             case Noise():
                 return "standard_normal" if value.ends is None else "uniform"
+            case Bernoulli():
+                return "bernoulli"
             case Chosen():
                 return f"{self._wish(value.value)}_chosen"
             case DrawnLogProb():

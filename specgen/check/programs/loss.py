@@ -132,7 +132,7 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
     inputs += [Input(mask, "data"), Input(estimator, "function")]
     networks = [one for one in loss.networks if one.optional]
     inputs += [Input(has_network(path, network), "param") for network in networks]
-    inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.plain]
+    inputs += [Input(random_network(path, network), "param") for network in loss.networks if network.certain]
     inputs += [Input(one.symbol, "param") for one in loss.param_reads]
     inputs += [Input(bound, "param") for bound in loss.bounds]
     inputs += [Input(one.symbol, "learnable") for one in loss.learnables]

@@ -236,8 +236,8 @@ DRAW = Rule(
     "wrong draw in a loss",
     """\
 `normal_like(x)` draws one standard normal number for each of `x`, `uniform(low, high, like=x)` one between two numbers, or `n`
-such along the axis `draw`, and `choose(q, k, axis=ensemble)` the same `k` members for all samples. The class of the loss draws,
-before the terms: they take data, or what networks and other draws give.
+such along the axis `draw`, `bernoulli(p)` a truth value for each sample, and `choose(q, k, axis=ensemble)` the same `k` members
+for all samples. The class of the loss draws, before the terms: they take data, or what networks and other draws give.
 
 ```yaml
 let:

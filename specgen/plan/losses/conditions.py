@@ -38,6 +38,11 @@ def role_symbol(loss: CheckedLoss, role: str) -> Symbol:
     return loss.symbols.get(f"keys.{role}") or Symbol(f"losses.{loss.name}.keys.{role}", role, Type("any"))
 
 
+def next_symbol(loss: CheckedLoss, role: str) -> Symbol:
+    """What the next record holds under the key of a role that is of the data."""
+    return Symbol(f"losses.{loss.name}.next.{role}", role, Type("any"))
+
+
 def stored_symbol(loss: CheckedLoss, network: str) -> Symbol:
     """The parameters of its distribution that a policy wrote into the data."""
     return Symbol(f"losses.{loss.name}.stored.{network}", network, Type("any"))

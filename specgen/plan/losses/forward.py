@@ -7,6 +7,7 @@ from itertools import groupby
 
 from specgen.check.losses.forward import (
     Alias,
+    Bernoulli,
     Choice,
     Chosen,
     Computed,
@@ -134,6 +135,9 @@ class ForwardPrinter:
                 return self._draw(value, "")
             case Noise():
                 return self._noise(value)
+            case Bernoulli():
+                p = self._count(value.probability)
+                return using(f"bernoulli_of(tensordict, {p}, self.generator)", "bernoulli_of", *p.uses)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
                 text = f"chosen_members({members}, {k}, self.generator)"
@@ -151,6 +155,8 @@ class ForwardPrinter:
 
     def _called(self, call: NetworkCall) -> Code:
         network = self._networks[call.network]
+        if network.kept:
+            return self._called_with_tensors(network, call)
         record = "tensordict" if call.record == "now" else "next_tensordict"
         replaced = ""
         uses: set[str] = set()
@@ -167,7 +173,7 @@ class ForwardPrinter:
         if network.policy:
             copy = literal(call.variant)
             samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
-            plain = f", plain=keys.{self._key(network.output)}" if network.plain else ""
+            plain = f", plain=keys.{self._key(network.output)}" if network.certain else ""
             text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
             return using(text, *uses)
         if isinstance(network.type, Record):
@@ -178,6 +184,18 @@ class ForwardPrinter:
         return using(
             f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
         )
+
+    def _called_with_tensors(self, network: LossNetwork, call: NetworkCall) -> Code:
+        given = dict(call.replaced)
+        values = [
+            self._stored(role, given[role])
+            if role in given
+            else self._read(Data(role), after=call.record == "next")
+            for role in network.reads
+        ]
+        behind = ".squeeze(-1)" if network.type.col else ""
+        uses = (name for value in values for name in value.uses)
+        return using(f"self.{network.name}({', '.join(value.text for value in values)}){behind}", *uses)
 
     @staticmethod
     def _owner(network: LossNetwork) -> str:
@@ -242,9 +260,9 @@ class ForwardPrinter:
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else python(count.typed, "self.")
 
-    def _read(self, data: Data) -> Code:
+    def _read(self, data: Data, *, after: bool = False) -> Code:
         role = self._roles[data.role]
-        record = "next_tensordict" if role.after else "tensordict"
+        record = "next_tensordict" if role.after or after else "tensordict"
         return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
@@ -264,17 +282,26 @@ def reader(loss: CheckedLoss, role: LossRole) -> str:
 
 def _computes(value: ForwardValue) -> bool:
     """Whether something of a value might be computed with gradients."""
-    return any(
-        not isinstance(part, Alias | Data | Noise | Chosen | NetworkBuffer) for part in parts_of(value)
-    )
+    still = Alias | Data | Noise | Bernoulli | Chosen | NetworkBuffer
+    return any(not isinstance(part, still) for part in parts_of(value))
 
 
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     """The records that a value reads."""
     after = {role.name for role in loss.roles if role.after}
-    parts = list(parts_of(value))
-    found: set[str] = {part.record for part in parts if isinstance(part, NetworkCall)}
-    return found | {"next" for part in parts if isinstance(part, Data) and part.role in after}
+    networks = {network.name: network for network in loss.networks}
+    found: set[str] = set()
+    for part in parts_of(value):
+        if isinstance(part, Data):
+            found |= {"next"} if part.role in after else set()
+        elif isinstance(part, NetworkCall):
+            network = networks[part.network]
+            found |= (
+                {"next" if role in after else part.record for role in network.of_data(part)}
+                if network.kept
+                else {part.record}
+            )
+    return found
 
 
 def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
@@ -286,8 +313,15 @@ def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
 
 
 def roles_read(loss: CheckedLoss) -> set[str]:
-    """The roles that values of the class read from the data."""
-    return {part.role for made in loss.forward for part in parts_of(made.value) if isinstance(part, Data)}
+    """The roles that values of the class read from the data, but those that only networks know."""
+    networks = {network.name: network for network in loss.networks}
+    found: set[str] = set()
+    for part in (part for made in loss.forward for part in parts_of(made.value)):
+        if isinstance(part, Data):
+            found.add(part.role)
+        elif isinstance(part, NetworkCall):
+            found |= set(networks[part.network].of_data(part))
+    return found
 
 
 def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.losses.conditions import condition_text
-from specgen.check.losses.forward import Forward, NetworkBuffer, Noise
+from specgen.check.losses.forward import Bernoulli, Forward, NetworkBuffer, Noise
 from specgen.check.losses.model import CheckedLoss, ParamRead
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.programs.loss import loss_parts
@@ -167,6 +167,8 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
 def _origin(made: Forward) -> str:
     if made.network:
         return f"from `{made.network}`"
+    if isinstance(made.value, Bernoulli):
+        return "drawn"
     if isinstance(made.value, NetworkBuffer):
         return f"a buffer of `{made.value.network}`"
     normal = isinstance(made.value, Noise) and made.value.ends is None

@@ -23,7 +23,7 @@ from specgen.plan.losses.coefficients import (
     param_plan,
     param_refusals,
 )
-from specgen.plan.losses.conditions import condition_code, stored_symbol
+from specgen.plan.losses.conditions import condition_code, next_symbol, stored_symbol
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
@@ -84,6 +84,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
                 n.policy,
                 reparameterized(loss, n),
                 n.plain,
+                n.trains,
             )
             for n in loss.networks
         ),
@@ -92,6 +93,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         in_keys=(
             *_stored_keys(loss, parts),
             *_key_lists(loss, parts, [role for role in read if not _may_lack(role)]),
+            *_next_keys(loss, parts),
         ),
         further_keys=_key_lists(loss, parts, [role for role in read if _may_lack(role)]),
         estimated=_key_lists(loss, parts, estimated),
@@ -159,6 +161,8 @@ def _can_leave_networks(loss: CheckedLoss) -> bool:
 
     The modules themselves have one mode only.
     """
+    if all(network.kept for network in loss.networks):
+        return False  # they are left so in any case
     asked = {param.name for param in loss.params if param.default is False}
     return not evaluated_networks(loss, "live") and all(
         network.members is None and (network.target is False or network.target in asked)
@@ -238,6 +242,8 @@ def _init_doc(loss: CheckedLoss) -> Iterator[str]:
 def _gives(network: LossNetwork) -> str:
     if network.policy:
         return f"gives the distribution of `{network.output}`."
+    if network.kept:
+        return f"gives `{network.output}`."
     return f"writes {', '.join(f'`{role}`' for role, _ in network.outputs)}."
 
 
@@ -288,6 +294,17 @@ def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
 def _may_lack(role: LossRole) -> bool:
     """Whether the data may lack what a role reads."""
     return role.optional or role.missing is not None
+
+
+def _next_keys(loss: CheckedLoss, parts: Sequence[PartArguments]) -> KeyLists:
+    """The keys of what modules of tensors read of the next record, where something needs them."""
+    found = []
+    for role in loss.roles:
+        wanted = [(part, part.needed(next_symbol(loss, role.name))) for part in parts]
+        if any(needed != NEVER for _, needed in wanted):
+            key = using(f"next_key(keys.{role.accepted})", "next_key")
+            found.append((_where(loss, parts, wanted), (key,)))
+    return tuple(found)
 
 
 def _stored_keys(loss: CheckedLoss, parts: Sequence[PartArguments]) -> KeyLists:

@@ -39,7 +39,8 @@ class NetworkPlan:
         optional: whether it may be left out.
         policy: whether it gives a distribution.
         reparameterized: whether draws from that need gradients.
-        plain: whether it may be a module that gives none, which then is certain.
+        plain: whether it may be a module that gives none, which then is certain; else whether it is a module of tensors.
+        trains: whether gradients reach its parameters.
     """
 
     name: str
@@ -52,6 +53,17 @@ class NetworkPlan:
     policy: bool = False
     reparameterized: bool = False
     plain: bool = False
+    trains: bool = True
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is a policy that may be certain."""
+        return self.policy and self.plain
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is kept as it is."""
+        return self.plain and not self.policy
 
     @property
     def given(self) -> str:

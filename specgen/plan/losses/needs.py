@@ -15,7 +15,7 @@ from specgen.check.losses.forward import (
 )
 from specgen.check.losses.model import CheckedLoss
 from specgen.expr import Symbol
-from specgen.plan.losses.conditions import role_symbol, stored_symbol
+from specgen.plan.losses.conditions import next_symbol, role_symbol, stored_symbol
 from specgen.program.conditions import NEVER, Condition, condition_of
 
 
@@ -28,6 +28,8 @@ def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Ma
     """
     found = dict(needs)
     symbols = {made.name: made.symbol for made in loss.forward}
+    networks = {network.name: network for network in loss.networks}
+    after = {role.name for role in loss.roles if role.after}
 
     def add(symbol: Symbol, under: Condition) -> None:
         found[symbol] = found.get(symbol, NEVER) | under
@@ -46,6 +48,10 @@ def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Ma
                 read(value.then, under & holds)
                 read(value.otherwise, under & ~holds)
             case _:
+                if isinstance(value, NetworkCall):
+                    for role in networks[value.network].of_data(value):
+                        of_next = value.record == "next" and role not in after
+                        add(next_symbol(loss, role) if of_next else role_symbol(loss, role), under)
                 for part in values_below(value):
                     read(part, under)
 

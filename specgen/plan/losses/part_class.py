@@ -37,7 +37,7 @@ def part_plan(loss: CheckedLoss, part: PartArguments) -> PartPlan:
         networks=tuple(
             one.name
             for one in loss.networks
-            if not one.optional and any(call.network == one.name for call in calls)
+            if not (one.optional or one.kept) and any(call.network == one.name for call in calls)
         ),
         reads_keys=bool(part.roles) or any(_reads_keys(loss, made) for made in forward),
         reads_next=any(role.after for role in part.roles)
@@ -59,15 +59,19 @@ def _networks(
     """The networks that read a record for a part; an estimator of what is missing may call any."""
     estimated = any(role.missing == "estimate" for role in part.roles)
     read = {call.network for call in calls if call.record == record}
-    return tuple(one.name for one in loss.networks if estimated or one.name in read)
+    return tuple(one.name for one in loss.networks if not one.kept and (estimated or one.name in read))
 
 
 def _reads_keys(loss: CheckedLoss, made: Forward) -> bool:
     """Whether the class reads its keys to compute a value."""
-    policies = {one.name for one in loss.networks if one.policy}
+    networks = {one.name: one for one in loss.networks}
+
+    def by_keys(call: NetworkCall) -> bool:
+        network = networks[call.network]
+        return bool(network.of_data(call)) if network.kept else bool(call.replaced) or not network.policy
+
     return any(
-        isinstance(below, Data)
-        or (isinstance(below, NetworkCall) and (below.network not in policies or bool(below.replaced)))
+        isinstance(below, Data) or (isinstance(below, NetworkCall) and by_keys(below))
         for below in parts_of(made.value)
     )
 

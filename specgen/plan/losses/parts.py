@@ -105,7 +105,7 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
         learnables=tuple(one for one in loss.learnables if one.symbol in given),
         modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
-        plain=tuple(one for one in loss.networks if one.plain and random_network(path, one) in given),
+        plain=tuple(one for one in loss.networks if one.certain and random_network(path, one) in given),
         needs={symbol: condition.within(part.condition) for symbol, condition in needs.items()},
         masked=any(one.symbol.path == f"{path}.given.mask" for one in part.program.inputs),
         estimates=any(one.kind == "function" for one in part.program.inputs),
