@@ -384,17 +384,3 @@ def _leaves(node: Typed) -> Iterator[Typed]:
 
 class SizeUnknown(Exception):  # noqa: N818 - it is reported where the expression is checked
     """A size is needed as a number that nothing in the expression tells."""
-
-
-def cast_to(node: Typed, dtype: str) -> Typed:
-    """`node` converted to `dtype`; itself when it has that dtype already."""
-    if node.type.dtype == dtype:
-        return node
-    return Typed(
-        "cast",
-        replace(node.type, dtype=dtype),
-        node.interval,
-        (node,),
-        start=node.start,
-        end=node.end,
-    )

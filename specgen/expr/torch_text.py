@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from specgen.expr.builtins.site import convert
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import FunctionTexts, Printed, Printer, method
 from specgen.expr.sizes import Dims

@@ -85,3 +85,75 @@ def test_tensors_in_the_place_of_parameters_are_computed_with() -> None:
     with others.to_module(direct, preserve_module_state=False):
         torch.testing.assert_close(direct(x), 2 * layer(x))
     torch.testing.assert_close(direct(x), layer(x))
+
+
+def test_a_hook_on_a_layer_that_a_loss_gives_out_runs() -> None:
+    """The value estimator's network is a copy of the loss's own."""
+    loss = taken(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    given = loss.functional_network("net").frozen_module
+    calls = list[str]()
+    kinds = ("forward", "forward_pre", "full_backward", "full_backward_pre")
+    for part in (given.module, *given.module):
+        for kind in kinds:
+            getattr(part, f"register_{kind}_hook")(lambda *_, kind=kind: calls.append(kind))
+    given(TensorDict({"x": torch.randn(5, 4, requires_grad=True)}, [5]))["y"].sum().backward()
+    assert {kind: calls.count(kind) for kind in kinds} == dict.fromkeys(kinds, 3)
+    assert [type(part) for part in given.module.modules()] == [nn.Sequential, nn.Linear, nn.Tanh]
+
+
+def test_what_is_done_to_the_users_module_later_leaves_the_loss_as_it_is() -> None:
+    """Hooks and parametrizations stay on the user's side; the values of its parameters are the loss's."""
+    module, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(5, 4)
+    loss, record = taken(module), TensorDict({"x": x}, [5])
+    before = loss.functional_network("net").live(record, "y")
+    calls = list[str]()
+    module[0].register_forward_hook(lambda *_: calls.append("hook"))
+    nn.utils.parametrize.register_parametrization(module[0], "weight", nn.Tanh())
+    torch.testing.assert_close(loss.functional_network("net").live(record, "y"), before, rtol=0, atol=0)
+    assert calls == []
+    assert not torch.equal(module(x), before)
+    assert calls == ["hook"]
+
+
+def test_a_parametrization_of_a_copied_layer_is_computed() -> None:
+    layer, x = nn.Linear(4, 4), torch.randn(5, 4)
+    direct = copy.deepcopy(layer)
+    without_call_overhead(direct)
+    nn.utils.parametrize.register_parametrization(direct, "weight", nn.Tanh())
+    torch.testing.assert_close(direct(x), nn.functional.linear(x, layer.weight.tanh(), layer.bias))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LAYERS if kind != "sequence"])
+def test_layers_take_their_input_by_its_name(kind: str) -> None:
+    layer, x = LAYERS[kind](), torch.randn(5, 4)
+    direct = copy.deepcopy(layer)
+    without_call_overhead(direct)
+    torch.testing.assert_close(direct(input=x.clone()), layer(input=x.clone()), rtol=0, atol=0)
+
+
+def test_a_forward_of_one_object_is_called() -> None:
+    """Libraries that place or adapt layers assign their `forward`."""
+    layer, x = nn.Linear(4, 4), torch.randn(5, 4)
+    layer.forward = lambda input: nn.functional.linear(input, layer.weight) * 2  # type: ignore[method-assign]
+    loss = taken(nn.Sequential(layer))
+    torch.testing.assert_close(
+        loss.functional_network("net").live(TensorDict({"x": x}, [5]), "y"), 2 * (x @ layer.weight.T)
+    )
+
+
+def test_losses_are_copied_saved_and_compiled_with_their_layers() -> None:
+    loss, record = taken(LAYERS["sequence"]()), TensorDict({"x": torch.randn(5, 4)}, [5])
+
+    def value(one: Any) -> torch.Tensor:
+        found: torch.Tensor = one.functional_network("net").live(record, "y")
+        return found
+
+    expected = value(loss)
+    for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        torch.testing.assert_close(value(other), expected, rtol=0, atol=0)
+    fresh = taken(LAYERS["sequence"]())
+    fresh.load_state_dict(loss.state_dict())
+    torch.testing.assert_close(value(fresh), expected, rtol=0, atol=0)
+    compiled = torch.compile(value, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(loss), expected, rtol=0, atol=0)
+    assert isinstance(loss.functional_network("net").frozen_module.module[0], nn.Linear)

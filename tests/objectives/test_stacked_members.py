@@ -164,8 +164,48 @@ def test_the_module_of_the_members_keeps_its_own_parameters() -> None:
         lambda x: torch.cat([x, x]),
         lambda x: F.linear(x, torch.zeros(2, 3)),
         lambda x: F.softmax(x, dim=0),
+        lambda x: F.relu(x if x else -x),
+        lambda x: x == x,
+        lambda x: x != 0,
+        lambda x: F.linear(torch.zeros(4, 3), x, torch.zeros(4)),
+        lambda x: torch.zeros(3) + x,
     ],
 )
 def test_what_is_not_known_of_all_members_is_refused(refused: Callable[[Any], object]) -> None:
     with pytest.raises(NotStackableError):
         refused(Stacked(torch.zeros(2, 4, 3)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: torch.cat([x, x], -3),
+        lambda x: torch.cat([x, torch.zeros(3)], -2),
+        lambda x: F.layer_norm(x, [2, 4, 3]),
+    ],
+)
+def test_the_dimension_of_the_members_is_out_of_reach(wrong: Callable[[Any], object]) -> None:
+    """What is wrong of one member is wrong of all."""
+    with pytest.raises((IndexError, RuntimeError)):
+        wrong(torch.zeros(4, 3))
+    with pytest.raises((IndexError, RuntimeError)):
+        wrong(Stacked(torch.zeros(2, 4, 3)))
+
+
+class Scaled(nn.Module):
+    """Gives more while it is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 2)
+
+    def forward(self, observation: Tensor, action: Tensor) -> Tensor:
+        out: Tensor = self.layer(torch.cat([observation, action], -1))
+        return torch.tanh(out) if self.training else out
+
+
+def test_members_are_in_the_mode_of_the_loss() -> None:
+    loss, record = ensemble(Scaled(), 3), data((7,))
+    trained = loss.functional_network("net").live(record, "value")
+    loss.eval()
+    torch.testing.assert_close(loss.functional_network("net").live(record, "value").tanh(), trained)

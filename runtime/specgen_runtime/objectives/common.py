@@ -13,12 +13,10 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.coefficients import restore_adapted
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
-from specgen_runtime.objectives.keys import checked_updates, next_key
+from specgen_runtime.objectives.keys import checked_updates
 from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
-from specgen_runtime.objectives.loss_part import LossPart, networks_read
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
-from specgen_runtime.objectives.reading import ReadingModule
 from specgen_runtime.objectives.reduction import (
     Reduction,
     ScalarOutputMode,
@@ -28,6 +26,7 @@ from specgen_runtime.objectives.reduction import (
     without_scalars,
 )
 from specgen_runtime.objectives.replaced_keywords import refuse_replaced_keywords
+from specgen_runtime.objectives.selection import SelectingModule
 from specgen_runtime.objectives.value import (
     EstimatorType,
     ValueEstimatorBase,
@@ -38,7 +37,7 @@ from specgen_runtime.objectives.weighting import MaskKey, checked_mask_key, mask
 from specgen_runtime.typing import NestedKey
 
 
-class LossModule(ReadingModule):
+class LossModule(SelectingModule):
     """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
 
     A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
@@ -69,11 +68,9 @@ class LossModule(ReadingModule):
 
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     supported_value_estimators: ClassVar[tuple[ValueEstimators, ...]] = ()
-    out_keys: ClassVar[list[str]] = []
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
     value_role: ClassVar[str] = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
-    parts: ClassVar[Mapping[str, LossPart]] = {}
     value_type: EstimatorType | None
     use_prioritized_weights: Literal["auto"] | bool
     generator: torch.Generator | None
@@ -137,50 +134,6 @@ class LossModule(ReadingModule):
                     lambda network: estimator.tensor_keys.value in network.out_keys
                 )
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """What the loss reads: the inputs of its networks, now and next; a subclass adds its own."""
-        return self._network_in_keys
-
-    @property
-    def _network_in_keys(self) -> list[NestedKey]:
-        """What the networks read, now and next, as far as the entries that are returned need them."""
-        now, later = networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
-        reads = [key for name in now for key in self._networks[name].in_keys]
-        reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
-        return list(dict.fromkeys(reads))
-
-    @property
-    def out_keys_source(self) -> list[str]:
-        """What `forward` returns with the parameters of this loss, all of it."""
-        return [key for key in type(self).out_keys if self._is_returned(key)]
-
-    def _is_returned(self, name: str) -> bool:
-        """Whether there is an entry with the parameters of this loss; a subclass whose terms depend on them says so."""
-        return True
-
-    def _wants(self, part: str) -> bool:
-        """Whether an entry of this part is returned."""
-        return any(name in self.out_keys and self._is_returned(name) for name in self.parts[part].outputs)
-
-    def select_out_keys(self, *out_keys: str) -> Self:
-        """Return these entries only, from now on; `reset_out_keys` undoes it.
-
-        The `parts` that hold none of them are not computed, and what these read is not in `in_keys`: no network runs
-        for them and nothing is drawn, so that later draws are others.
-
-        Raises:
-            ValueError: for an entry that the loss does not return.
-        """
-        unknown = [key for key in out_keys if key not in self.out_keys_source]
-        if unknown or not out_keys:
-            raise ValueError(
-                f"{type(self).__name__}.select_out_keys takes some of {', '.join(self.out_keys_source)}; "
-                f"got {', '.join(map(repr, out_keys)) or 'none'}"
-            )
-        self.__dict__["out_keys"] = list(out_keys)
-        return self
-
     def parameters_of(self, *terms: str) -> list[nn.Parameter]:
         """The parameters that these terms train, for an optimizer of their own.
 
@@ -194,13 +147,6 @@ class LossModule(ReadingModule):
                 f"got {', '.join(map(repr, unknown)) or 'none'}"
             )
         return self._trainable({name: None for term in terms for name in self.trained[term]})
-
-    def reset_out_keys(self) -> Self:
-        """Return every entry again."""
-        self.__dict__.pop("out_keys", None)
-        if (returned := self.out_keys_source) != type(self).out_keys:
-            self.__dict__["out_keys"] = returned
-        return self
 
     def make_value_estimator(
         self,
@@ -370,19 +316,6 @@ class LossModule(ReadingModule):
             return tensordict
         target = self._target_of(self.value_estimator.tensor_keys.value)
         return with_estimates(tensordict, keys, self.value_estimator, target)
-
-    def _further_keys(self) -> list[NestedKey]:
-        """What the loss reads if it is there, besides its ``in_keys``."""
-        return []
-
-    def _keys_of_all_entries(self) -> list[NestedKey]:
-        """What the loss reads, or would if all its entries were selected."""
-        selected = self.__dict__.get("out_keys")
-        self.reset_out_keys()
-        keys = [*self.in_keys, *self._further_keys()]
-        if selected is not None:
-            self.__dict__["out_keys"] = selected
-        return keys
 
     def _value_estimate(self, tensordict: TensorDictBase) -> Callable[[Tensor], Tensor]:
         """The value estimator as a function from the value of each sample's next state to its target."""

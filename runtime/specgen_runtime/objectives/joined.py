@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.objectives.networks import FunctionalNetwork, Replaced
+from specgen_runtime.objectives.inputs import Replaced
+from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.typing import NestedKey
 
 
@@ -34,8 +36,8 @@ def joined_values(
     Raises:
         KeyError: as `FunctionalNetwork.live`.
     """
-    inputs = [network._inputs(record, replaced, draws=False) for record, replaced in calls]
+    inputs: list[Any] = [network.inputs(record, replaced) for record, replaced in calls]
     first, alone = int(network.expanded), not inputs[0].batch_dims
-    together = torch.stack(inputs) if alone else torch.cat(inputs)
+    together = cast("TensorDictBase", torch.stack(inputs) if alone else torch.cat(inputs))
     value = network.live(together, key, randomness=randomness)
     return value.unbind(first) if alone else torch.split(value, [one.shape[0] for one in inputs], first)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,7 +15,8 @@ def without_call_overhead(module: nn.Module) -> None:
 
     `nn.Module.__call__` looks for hooks, and `nn.Module.__getattr__` for parameters, at each call: for layers of the
     usual size that takes as long as a tenth of their forward and backward pass. Their class is exchanged; what a
-    module computes, its parameters and its names stay.
+    module computes, its parameters and its names stay. A layer on which a hook is registered later has its own class
+    again; hooks of all modules (`torch.nn.modules.module.register_module_forward_hook`) do not see these layers.
     """
     for layer in module.modules():
         kind = _DIRECT.get(type(layer))
@@ -28,9 +32,9 @@ def with_call_overhead(module: nn.Module) -> None:
 
 
 def runs_forward_alone(module: nn.Module) -> bool:
-    """Whether calling a module runs its `forward` and no hooks."""
+    """Whether calling a module runs the `forward` of its class and no hooks."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return not any(getattr(module, name) for name in hooks)
+    return "forward" not in vars(module) and not any(getattr(module, name) for name in hooks)
 
 
 def _lacks_parameters(layer: nn.Module) -> bool:
@@ -38,49 +42,68 @@ def _lacks_parameters(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Linear) and not {"weight", "bias"} <= layer._parameters.keys()
 
 
-class _Linear(nn.Linear):
-    def __call__(self, x: Tensor) -> Tensor:
+def _hooked(name: str) -> Callable[..., Any]:
+    """A method that registers a hook, on a layer that is ordinary from then on."""
+
+    def register(self: nn.Module, *args: Any, **keywords: Any) -> Any:
+        self.__class__ = _ORDINARY.get(type(self), type(self))
+        return getattr(nn.Module, name)(self, *args, **keywords)
+
+    return register
+
+
+class _Direct(nn.Module):
+    """What layers that are called directly have in common: none has hooks."""
+
+    register_forward_hook = _hooked("register_forward_hook")
+    register_forward_pre_hook = _hooked("register_forward_pre_hook")
+    register_full_backward_hook = _hooked("register_full_backward_hook")
+    register_full_backward_pre_hook = _hooked("register_full_backward_pre_hook")
+
+
+class _Linear(_Direct, nn.Linear):
+    def __call__(self, input: Tensor) -> Tensor:
         own = self._parameters
         if "weight" not in own or "bias" not in own:
-            return self.forward(x)  # `TensorDict.to_module` put tensors there that are no parameters
-        return F.linear(x, own["weight"], own["bias"])  # type: ignore[arg-type]
+            return self.forward(input)  # `TensorDict.to_module` put tensors there that are no parameters
+        return F.linear(input, own["weight"], own["bias"])  # type: ignore[arg-type]
 
 
-class _Sequential(nn.Sequential):
-    def __call__(self, x: Tensor) -> Tensor:
+class _Sequential(_Direct, nn.Sequential):
+    def __call__(self, input: Tensor) -> Tensor:
         for layer in self._modules.values():
-            x = layer(x)
-        return x
+            input = layer(input)
+        return input
 
 
-class _ReLU(nn.ReLU):
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.relu(x, inplace=True) if self.inplace else torch.relu(x)
+class _ReLU(_Direct, nn.ReLU):
+    def __call__(self, input: Tensor) -> Tensor:
+        return F.relu(input, inplace=True) if self.inplace else torch.relu(input)
 
 
-class _Tanh(nn.Tanh):
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.tanh(x)
+class _Tanh(_Direct, nn.Tanh):
+    def __call__(self, input: Tensor) -> Tensor:
+        return torch.tanh(input)
 
 
-class _Sigmoid(nn.Sigmoid):
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.sigmoid(x)
+class _Sigmoid(_Direct, nn.Sigmoid):
+    def __call__(self, input: Tensor) -> Tensor:
+        return torch.sigmoid(input)
 
 
-class _SiLU(nn.SiLU):
+class _SiLU(_Direct, nn.SiLU):
     __call__ = nn.SiLU.forward
 
 
-class _GELU(nn.GELU):
+class _GELU(_Direct, nn.GELU):
     __call__ = nn.GELU.forward
 
 
-class _ELU(nn.ELU):
+class _ELU(_Direct, nn.ELU):
     __call__ = nn.ELU.forward
 
 
-class _LayerNorm(nn.LayerNorm):
+class _LayerNorm(_Direct, nn.LayerNorm):
     __call__ = nn.LayerNorm.forward
 
 

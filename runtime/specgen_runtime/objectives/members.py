@@ -31,7 +31,7 @@ class Members:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self._keys = list(TensorDict.from_module(module).keys(True, True))
+        self._keys = list(cast("TensorDictBase", TensorDict.from_module(module)).keys(True, True))
         paths = [(key,) if isinstance(key, str) else key for key in self._keys]
         self._places = [(module.get_submodule(".".join(path[:-1])), path[-1]) for path in paths]
         self._parameters: dict[str, list[Tensor]] = {}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
 
 import torch
-from tensordict import TensorDict, TensorDictBase, TensorDictParams, unravel_key
-from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase, skip_existing
+from tensordict import TensorDict, TensorDictBase, TensorDictParams
+from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.composites import writes_parts_of
-from specgen_runtime.objectives.keys import listed
-from specgen_runtime.objectives.layers import with_call_overhead, without_call_overhead
+from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
+from specgen_runtime.objectives.inputs import Replaced, input_record, input_tensors
+from specgen_runtime.objectives.layers import with_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
 from specgen_runtime.objectives.policies import (
@@ -25,9 +26,6 @@ from specgen_runtime.objectives.policies import (
 from specgen_runtime.objectives.randomness import is_random, random_modules
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
 from specgen_runtime.typing import NestedKey
-
-Replaced: TypeAlias = Mapping[NestedKey, Tensor]
-"""Inputs of a network that the loss computes, by their keys."""
 
 
 class FunctionalNetwork:
@@ -59,17 +57,16 @@ class FunctionalNetwork:
         self.expanded = expanded
         self._functional = functional
         if functional:
-            self.skeleton = _copied(name, module, meta_tensors(module))
-            self.skeleton.register_forward_pre_hook(_Stateless(name))
-            self._live = _called_directly(name, module, own_tensors(module))
+            self.skeleton = stateless(name, module)
+            self._live = called_directly(name, module, own_tensors(module))
         else:
             self.skeleton = self._live = module
-        self._frozen = _called_directly(name, module, own_tensors(module))
+        self._frozen = called_directly(name, module, own_tensors(module))
         self._target: nn.Module | None = None
         self._params: dict[str, TensorDictBase] = {}
         self._members: Members | None = None
         if expanded and can_be_called_apart(module):
-            self._members = Members(_called_directly(name, module, meta_tensors(module)))
+            self._members = Members(called_directly(name, module, meta_tensors(module)))
         self._steps: dict[tuple[str, NestedKey], Steps | None] = {}
         self._dist_steps: dict[str, tuple[Steps, ProbabilisticTensorDictModule] | None] = {}
         self._bound: tuple[object, object] = (None, None)
@@ -95,26 +92,25 @@ class FunctionalNetwork:
 
     def _stay_in_evaluation(self) -> None:
         """Set the mode of all copies but the module itself."""
-        members = None if self._members is None else self._members.module
-        for module in (self.skeleton, self._live, self._frozen, members):
-            if module is not None and (self._functional or module is self._frozen):
+        for module in self.copies():
+            if self._functional or module is self._frozen:
                 module.eval()
 
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the network reads, without that whose entries it writes itself."""
-        module = cast("TensorDictModuleBase", self.skeleton)
-        return [key for key in module.in_keys if not writes_parts_of(key, module.out_keys)]
+        module, written = cast("Any", self.skeleton), self.out_keys
+        return [key for key in module.in_keys if not writes_parts_of(key, written)]
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
-        return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+        return list(cast("Any", self.skeleton).out_keys)
 
     @property
     def stored_keys(self) -> list[NestedKey]:
         """Where a policy writes the parameters of its distribution."""
-        return list(distribution_module(self.skeleton, self.name).in_keys)
+        return cast("list[NestedKey]", list(distribution_module(self.skeleton, self.name).in_keys))
 
     @property
     def is_random(self) -> bool:
@@ -155,7 +151,7 @@ class FunctionalNetwork:
             self._target = None
             return
         if self._target is None:
-            self._target = _copied(self.name, self._live, own_tensors(self._live))
+            self._target = structure_copied(self.name, self._live, own_tensors(self._live))
         bind(self._target, target)
 
     def is_bound(self, params: TensorDictParams, target: TensorDictParams | None) -> bool:
@@ -165,9 +161,9 @@ class FunctionalNetwork:
 
     def copies(self) -> list[nn.Module]:
         """Every copy of the structure, to set their mode."""
-        return [
-            module for module in (self.skeleton, self._live, self._frozen, self._target) if module is not None
-        ]
+        members = None if self._members is None else self._members.module
+        copies = (self.skeleton, self._live, self._frozen, self._target, members)
+        return [module for module in copies if module is not None]
 
     def live(
         self,
@@ -244,7 +240,7 @@ class FunctionalNetwork:
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
-        written = module(self._inputs(record, replaced, draws))
+        written = module(self.inputs(record, replaced, draws))
         return {key: self._entry(written, key) for key in keys}
 
     def dist(
@@ -286,23 +282,23 @@ class FunctionalNetwork:
         known = self._dist_steps[copy]
         if known is not None:
             steps, last = known
-            tensors = self._tensors(record, steps.reads, replaced, draws)
+            tensors = input_tensors(record, steps.reads, replaced, draws)
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                return PolicyDistribution(last.get_dist(values), dims, generator)
-        inputs = self._inputs(record, replaced, draws)
+                return PolicyDistribution(last.get_dist(cast("Any", values)), dims, generator)
+        inputs = self.inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
         return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
         if not self._functional:
-            bind(self._frozen, TensorDict.from_module(self._live).data)
+            bind(self._frozen, without_gradients(cast("TensorDictBase", TensorDict.from_module(self._live))))
 
     def stateful(self, params: TensorDictParams, *, copied: bool) -> nn.Module:
         """A module of this structure that holds ``params``: themselves, or copies of them."""
-        module = _copied(self.name, self._live, own_tensors(self._live))
+        module = structure_copied(self.name, self._live, own_tensors(self._live))
         with_call_overhead(module)
         bind(module, params)
         return copy.deepcopy(module) if copied else module
@@ -330,7 +326,7 @@ class FunctionalNetwork:
         value = self._by_steps(which, module, record, key, replaced, draws)
         if value is not None:
             return value
-        inputs = self._inputs(record, replaced, draws)
+        inputs = self.inputs(record, replaced, draws)
         outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
         return self._entry(outputs, key)
 
@@ -359,7 +355,7 @@ class FunctionalNetwork:
         if place not in self._steps:
             self._steps[place] = steps_to(module if members is None else members.module, key)
         steps = self._steps[place]
-        inputs = None if steps is None else self._tensors(record, steps.reads, replaced, draws)
+        inputs = None if steps is None else input_tensors(record, steps.reads, replaced, draws)
         if steps is None or inputs is None:
             return None
         if members is not None:
@@ -375,48 +371,11 @@ class FunctionalNetwork:
             )
         return value
 
-    def _tensors(
-        self, record: TensorDictBase, reads: tuple[NestedKey, ...], replaced: Replaced | None, draws: bool
-    ) -> dict[NestedKey, Tensor] | None:
-        """Some of what the network reads, once for each draw; None if `_inputs` has to say what is wrong with it."""
-        replaced = replaced or {}
-        if skip_existing() or any(key not in reads for key in replaced):
-            return None
-        inputs: dict[NestedKey, Tensor] = {}
-        for key in reads:
-            value = None if key in replaced else record.get(key, None)
-            if isinstance(value, Tensor):
-                inputs[key] = value
-            elif key not in replaced:
-                return None
-        if draws and replaced:
-            n = max(value.shape[0] for value in replaced.values())
-            inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
-            replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
-        inputs.update(replaced)
-        return inputs
-
-    def _inputs(self, record: TensorDictBase, replaced: Replaced | None, draws: bool) -> TensorDictBase:
-        """What the network reads: entries of the record, once for each draw, and what is replaced."""
-        inputs = record.select(*self.in_keys, strict=False)
-        if draws and replaced:
-            n = max(value.shape[0] for value in replaced.values())
-            inputs = inputs.expand(n, *inputs.batch_size)
-            replaced = {key: value.expand(n, *value.shape[1:]) for key, value in replaced.items()}
-        for name, value in (replaced or {}).items():
-            if unravel_key(name) not in self.in_keys:
-                raise KeyError(
-                    f"network {self.name} is to read {name!r} as the loss computes it, and reads "
-                    f"{', '.join(map(repr, self.in_keys))}"
-                )
-            inputs.set(name, value)
-        missing = [k for k in self.in_keys if k not in self._optional and inputs.get(k, None) is None]
-        if missing:
-            raise KeyError(
-                f"network {self.name} reads {', '.join(map(repr, missing))}, which is not in the tensordict; "
-                f"it holds {listed(record)}"
-            )
-        return inputs
+    def inputs(
+        self, record: TensorDictBase, replaced: Replaced | None = None, draws: bool = False
+    ) -> TensorDictBase:
+        """What the network reads of ``record``, as `live` takes it, in a new tensordict; errors are those of `live`."""
+        return input_record(record, self.in_keys, replaced, draws, optional=self._optional, name=self.name)
 
     def _vmapped(self, params: TensorDictBase, inputs: TensorDictBase, randomness: str) -> TensorDictBase:
         def member(parameters: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
@@ -430,36 +389,3 @@ class FunctionalNetwork:
 def _tensors_of(params: TensorDictParams | None) -> object:
     """What holds the tensors of parameters."""
     return None if params is None else params._param_td
-
-
-class _Stateless:
-    """Refuses to run a module whose parameters have been taken out of it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, module: nn.Module, _inputs: object) -> None:
-        first = next((tensor for tensor in module.parameters()), None)
-        if first is not None and first.is_meta:
-            raise RuntimeError(
-                f"{self.name} has no parameters: they are in the loss's {self.name}_params. "
-                f"Use loss.get_stateful_net('{self.name}'), "
-                f"or `with loss.{self.name}_params.to_module(loss.{self.name})`"
-            )
-
-
-def _copied(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
-    """A deep copy of ``module`` with the tensors that ``memo`` gives instead of its own."""
-    try:
-        return copy.deepcopy(module, cast("dict[int, Any]", memo))
-    except Exception as error:
-        raise TypeError(
-            f"{name}: the structure of {type(module).__name__} cannot be copied ({error})"
-        ) from error
-
-
-def _called_directly(name: str, module: nn.Module, memo: dict[int, Tensor]) -> nn.Module:
-    """A copy as `_copied` makes it, which only the loss calls."""
-    copied = _copied(name, module, memo)
-    without_call_overhead(copied)
-    return copied

@@ -30,6 +30,14 @@ class Stacked:
     def __init__(self, each: Tensor) -> None:
         self.each = each
 
+    def __bool__(self) -> bool:
+        raise NotStackableError("the truth of a tensor")
+
+    def __eq__(self, other: object) -> bool:
+        raise NotStackableError("a comparison")
+
+    __hash__ = None  # type: ignore[assignment]
+
     @classmethod
     def __torch_function__(
         cls,
@@ -61,7 +69,10 @@ def _cat(tensors: Sequence[Tensor | Stacked], dim: int = 0) -> Tensor:
     if dim >= 0:
         raise NotStackableError("cat along a dimension that is counted from the front")
     members = next(one.each.shape[0] for one in tensors if isinstance(one, Stacked))
-    return torch.cat([_of_members(one, members) for one in tensors], dim)
+    joined = [_of_members(one, members) for one in tensors]
+    if any(-dim >= one.ndim for one in joined):
+        raise IndexError(f"dimension {dim} is the one of the members")
+    return torch.cat(joined, dim)
 
 
 def _layer_norm(
@@ -73,6 +84,8 @@ def _layer_norm(
 ) -> Tensor:
     known = next(one for one in (x, weight, bias) if isinstance(one, Stacked))
     inputs = _of_members(x, known.each.shape[0])
+    if len(normalized_shape) >= inputs.ndim:
+        raise RuntimeError(f"{normalized_shape} has the dimension of the members")
     outputs = F.layer_norm(inputs, normalized_shape, eps=eps)
     front = (-1,) + (1,) * (inputs.ndim - 1 - len(normalized_shape))
     if weight is not None:

@@ -23,13 +23,7 @@ def term_alone(loss: LossModule, term: str, tensordict: TensorDictBase) -> tuple
     if term not in loss.out_keys_source:
         raise ValueError(f"{type(loss).__name__}: there is no {term!r} with its parameters")
     part = next((one.outputs for one in loss.parts.values() if term in one.outputs), None)
-    selected = loss.__dict__.get("out_keys")
-    loss.select_out_keys(*(name for name in loss.out_keys_source if part is None or name in part))
-    try:
+    with loss._selected(*(name for name in loss.out_keys_source if part is None or name in part)):
         outputs = loss.forward(tensordict)
-    finally:
-        loss.reset_out_keys()
-        if selected is not None:
-            loss.__dict__["out_keys"] = selected
     metrics = {name: value for name, value in outputs.items() if not name.startswith("loss")}
     return outputs[term], metrics

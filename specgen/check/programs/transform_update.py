@@ -8,8 +8,8 @@ from specgen.check.programs.transform import PhaseProgram, new_rows
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import rank_symbol, role_types
 from specgen.expr import Symbol, Typed, full
-from specgen.expr.builtins.site import convert
 from specgen.expr.builtins.table import TABLE
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import is_abstract
 from specgen.program.cut import live
 from specgen.program.program import Assign, Input, Output, Program

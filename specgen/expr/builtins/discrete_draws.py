@@ -10,7 +10,8 @@ from specgen.expr.builtins.axes import written_dims
 from specgen.expr.builtins.draws import SHAPE, drawn_dims, drawn_site
 from specgen.expr.builtins.outcome import values_of
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.site import Site, convert
+from specgen.expr.builtins.site import Site
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_number
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, Printed, Printer, method

@@ -11,7 +11,8 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
-from specgen.expr.builtins.site import Site, convert
+from specgen.expr.builtins.site import Site
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import CONCRETE, is_float
 from specgen.expr.interval import Interval, loose
 from specgen.expr.printer import (

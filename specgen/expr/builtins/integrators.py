@@ -6,7 +6,8 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.site import Site, convert, highest
+from specgen.expr.builtins.site import Site, highest
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import join
 from specgen.expr.interval import ANYTHING
 from specgen.expr.printer import Printed, Printer, method

@@ -7,7 +7,8 @@ from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.record import Builtin, Param
-from specgen.expr.builtins.site import Site, convert, highest
+from specgen.expr.builtins.site import Site, highest
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import is_int
 from specgen.expr.interval import Interval
 from specgen.expr.printer import ATOM, MUL, Printed, Printer, method

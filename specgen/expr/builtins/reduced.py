@@ -9,7 +9,8 @@ from typing import Any, cast
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.axes import Axis, axis_text, from_end, inexact, place_of, rank_of
 from specgen.expr.builtins.record import Param
-from specgen.expr.builtins.site import Site, convert
+from specgen.expr.builtins.site import Site
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
 from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, NamedAxis, Rest, Sym, limits, product

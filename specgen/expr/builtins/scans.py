@@ -11,7 +11,8 @@ from specgen.expr import ranges
 from specgen.expr.builtins.axes import node_axis
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.reduced import float_of, mean_dtype, number_dtype, refuse_dtype, sum_dtype
-from specgen.expr.builtins.site import Site, convert
+from specgen.expr.builtins.site import Site
+from specgen.expr.conversions import convert
 from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dim

@@ -10,9 +10,9 @@ from specgen.diagnostics import Rule
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.named_axes import among, axes_of_node, left_of
 from specgen.expr.builtins.record import Builtin
-from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number, join, weak_join
+from specgen.expr.conversions import common_dtype, convert
+from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number
 from specgen.expr.interval import Interval, full, store
-from specgen.expr.printer import cast_to
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
 from specgen.expr.types import (
     LEVELS,
@@ -346,35 +346,6 @@ def met(value: Type, constant: Type) -> Type | None:
     ahead = frozenset(place for place in value.stretch if place < first)
     left = frozenset(place + first for place in found[1])
     return replace(value, dims=(*value.dims[:first], *found[0]), stretch=ahead | left)
-
-
-def convert(value: Typed, dtype: str) -> Typed:
-    """`value` cast to `dtype`, with the interval that it has there; patterns stay what they are."""
-    if value.type.dtype == dtype or dtype in ("float", "number", "any"):
-        return value
-    return replace(cast_to(value, dtype), interval=store(value.interval, dtype))
-
-
-def common_dtype(values: Sequence[Typed]) -> str | None:
-    """The dtype that tensors and numbers have in common, or None."""
-    strong = [value.type.dtype for value in values if not value.type.python]
-    weak = [value.type.dtype for value in values if value.type.python]
-    dtype: str | None = None
-    for one in strong:
-        dtype = one if dtype is None else join(dtype, one)
-        if dtype is None:
-            return None
-    if dtype is None:
-        for one in weak:
-            dtype = one if dtype is None else join(dtype, one)
-            if dtype is None:
-                return None
-        return dtype
-    for one in weak:
-        dtype = weak_join(dtype, one)
-        if dtype is None:
-            return None
-    return dtype
 
 
 def highest(values: Sequence[Typed]) -> Level:

@@ -22,7 +22,8 @@ from specgen.expr.builtins.reduced import (
     settings_of,
     show_reduction,
 )
-from specgen.expr.builtins.site import Site, convert
+from specgen.expr.builtins.site import Site
+from specgen.expr.conversions import convert
 from specgen.expr.dtypes import FLOAT_RANGES
 from specgen.expr.interval import Interval, loose, precision
 from specgen.expr.printer import Printed, Printer, method

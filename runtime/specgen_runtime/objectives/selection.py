@@ -1,0 +1,100 @@
+"""`SelectingModule`: losses compute, and read, what the entries need that were selected of what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Self
+
+from specgen_runtime.objectives.keys import next_key
+from specgen_runtime.objectives.loss_part import LossPart, networks_read
+from specgen_runtime.objectives.reading import ReadingModule
+from specgen_runtime.typing import NestedKey
+
+
+class SelectingModule(ReadingModule):
+    """A module that returns entries, of which some can be selected.
+
+    Attributes:
+        out_keys: what it returns, or what `select_out_keys` chose of it.
+        parts: the entries that are computed together, by the name of that part; empty where all are.
+    """
+
+    out_keys: ClassVar[list[str]] = []
+    parts: ClassVar[Mapping[str, LossPart]] = {}
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What the loss reads: the inputs of its networks, now and next; a subclass adds its own."""
+        return self._network_in_keys
+
+    @property
+    def _network_in_keys(self) -> list[NestedKey]:
+        """What the networks read, now and next, as far as the entries that are returned need them."""
+        now, later = networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
+        reads = [key for name in now for key in self._networks[name].in_keys]
+        reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
+        return list(dict.fromkeys(reads))
+
+    @property
+    def out_keys_source(self) -> list[str]:
+        """What `forward` returns with the parameters of this loss, all of it."""
+        return [key for key in type(self).out_keys if self._is_returned(key)]
+
+    def _is_returned(self, name: str) -> bool:
+        """Whether there is an entry with the parameters of this loss; a subclass whose terms depend on them says so."""
+        return True
+
+    def _wants(self, part: str) -> bool:
+        """Whether an entry of this part is returned."""
+        return any(name in self.out_keys and self._is_returned(name) for name in self.parts[part].outputs)
+
+    def select_out_keys(self, *out_keys: str) -> Self:
+        """Return these entries only, from now on; `reset_out_keys` undoes it.
+
+        The `parts` that hold none of them are not computed, and what these read is not in `in_keys`: no network runs
+        for them and nothing is drawn, so that later draws are others.
+
+        Raises:
+            ValueError: for an entry that the loss does not return.
+        """
+        unknown = [key for key in out_keys if key not in self.out_keys_source]
+        if unknown or not out_keys:
+            raise ValueError(
+                f"{type(self).__name__}.select_out_keys takes some of {', '.join(self.out_keys_source)}; "
+                f"got {', '.join(map(repr, out_keys)) or 'none'}"
+            )
+        self.__dict__["out_keys"] = list(out_keys)
+        return self
+
+    def reset_out_keys(self) -> Self:
+        """Return every entry again."""
+        self.__dict__.pop("out_keys", None)
+        if (returned := self.out_keys_source) != type(self).out_keys:
+            self.__dict__["out_keys"] = returned
+        return self
+
+    def _further_keys(self) -> list[NestedKey]:
+        """What the loss reads if it is there, besides its ``in_keys``."""
+        return []
+
+    def _keys_of_all_entries(self) -> list[NestedKey]:
+        """What the loss reads, or would if all its entries were selected."""
+        with self._selected():
+            return [*self.in_keys, *self._further_keys()]
+
+    @contextmanager
+    def _selected(self, *out_keys: str) -> Iterator[None]:
+        """Within it, these entries are selected; every one, if none is given."""
+        before = self.__dict__.get("out_keys")
+        if out_keys:
+            self.select_out_keys(*out_keys)
+        else:
+            self.reset_out_keys()
+        try:
+            yield
+        finally:
+            if before is None:
+                self.reset_out_keys()
+            else:
+                self.__dict__["out_keys"] = before
