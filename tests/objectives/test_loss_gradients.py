@@ -69,9 +69,11 @@ def test_targets_are_computed_without_gradients() -> None:
     next_q, q = torch.randn(2, 2, 5, requires_grad=True).unbind(0)
     terms = sac_qvalue(
         next_q,
+        None,
         torch.randn(5, requires_grad=True),
         q,
         value_estimate,
+        has_value_network=False,
         loss_function="l2",
         log_alpha=torch.zeros((), requires_grad=True),
     )

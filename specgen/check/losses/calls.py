@@ -55,34 +55,41 @@ class CallReader:
             known = (
                 suggestion(name, self.networks) or f"the networks are {', '.join(self.networks) or 'none'}"
             )
-            return self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
+            self._error(rules.UNKNOWN_NETWORK, expr.function, f"unknown network `{name}`", known)
+            return None
         if variant not in _VARIANTS:
             near = did_you_mean(variant, (*tuple(_VARIANTS)[1:], "eval"))
             meant = f"{name}.{near}" if near else f"{name}, {name}.frozen or {name}.target"
             message = f"a network has no `{variant}` parameters"
             meant += ".eval" * evaluated
-            return self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
+            self._error(rules.NETWORK_CALL, expr.function, message, f"write {meant}")
+            return None
         record = expr.args[0].path if len(expr.args) == 1 and isinstance(expr.args[0], tree.Name) else ""
         if record not in RECORDS:
             message = f"`{name}` is called with `now` or `next`"
-            return self._error(rules.NETWORK_CALL, expr, message, f"write {expr.function.path}(now)")
+            self._error(rules.NETWORK_CALL, expr, message, f"write {expr.function.path}(now)")
+            return None
         for keyword in expr.keywords:
             if keyword.name not in self.roles:
                 message = f"`{keyword.name}` is no role that `{name}` could read"
                 known = suggestion(keyword.name, self.roles) or f"the roles are {', '.join(self.roles)}"
                 at = tree.Name(keyword.name, keyword.start, keyword.start + len(keyword.name))
-                return self._error(rules.NETWORK_CALL, at, message, known)
+                self._error(rules.NETWORK_CALL, at, message, known)
+                return None
         if variant == "stored" and (not network.policy or expr.keywords):
             what = ", which reads nothing else" if network.policy else f"; `{name}` is no policy"
             message = f"`.stored` is the distribution that a policy wrote into the data{what}"
-            return self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
+            self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
+            return None
         if variant == "target" and network.target is False:
             message = f"`{name}` has no target parameters"
-            return self._error(rules.NO_TARGET, expr.function, message, f"add `target: true` to `{name}`")
+            self._error(rules.NO_TARGET, expr.function, message, f"add `target: true` to `{name}`")
+            return None
         if network.kept and (evaluated or (variant == "frozen" and network.trains)):
             message = f"`{name}` is a module of tensors, which is called as it is"
             help = f"write {name}({record})" + ("" if evaluated else ", and stop_grad around it")
-            return self._error(PLAIN, expr.function, message, help)
+            self._error(PLAIN, expr.function, message, help)
+            return None
         kind = _VARIANTS[variant] if network.trains or variant else "frozen"
         return NetworkCall(name, kind, RECORDS[record], (), evaluated)
 
