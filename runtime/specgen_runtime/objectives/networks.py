@@ -12,7 +12,7 @@ from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase, s
 from torch import Tensor, nn
 
 from specgen_runtime.objectives.composites import writes_parts_of
-from specgen_runtime.objectives.keys import listed
+from specgen_runtime.objectives.keys import listed, with_keys
 from specgen_runtime.objectives.layers import with_call_overhead, without_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
@@ -103,13 +103,13 @@ class FunctionalNetwork:
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the network reads, without that whose entries it writes itself."""
-        module = cast("TensorDictModuleBase", self.skeleton)
+        module = with_keys(self.skeleton, self.name)
         return [key for key in module.in_keys if not writes_parts_of(key, module.out_keys)]
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
-        return list(cast("TensorDictModuleBase", self.skeleton).out_keys)
+        return list(with_keys(self.skeleton, self.name).out_keys)
 
     @property
     def stored_keys(self) -> list[NestedKey]:
