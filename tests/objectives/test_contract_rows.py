@@ -16,13 +16,13 @@ from tests.objectives.every_loss import (
     CERTAIN,
     KEYWORDS,
     OF_TOKENS,
-    VOCABULARY,
     batch,
     losses,
     made,
     networks,
     total,
 )
+from tests.objectives.language_models import VOCABULARY
 
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 
@@ -34,6 +34,10 @@ def outputs(loss: Any, data: TensorDict) -> TensorDict:
     torch.manual_seed(5)
     out: TensorDict = loss(data)
     return out
+
+
+def build(cls: type[LossModule], keywords: dict[str, Any]) -> Any:
+    return made(cls, **keywords)
 
 
 def takes(cls: type[LossModule], keyword: str) -> bool:
@@ -138,7 +142,7 @@ def test_words_are_checked_when_a_loss_is_made(cls: type[LossModule]) -> None:
     ]
     for name in [*checked, "use_prioritized_weights"]:
         with pytest.raises(ValueError, match=f"{name} must be .*got 'zzz'"):
-            made(cls, **{name: "zzz"})
+            build(cls, {name: "zzz"})
     with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
         made(cls, nope=1)
     with pytest.raises(ValueError, match=r"does not accept 'nope'\. Accepted keys are: "):
@@ -149,10 +153,10 @@ def test_words_are_checked_when_a_loss_is_made(cls: type[LossModule]) -> None:
 @pytest.mark.parametrize("keyword", ["gamma", "priority_key", "advantage_key", "value_target_key"])
 def test_keywords_that_were_replaced_say_by_what(cls: type[LossModule], keyword: str) -> None:
     if takes(cls, keyword):
-        assert made(cls, **{keyword: 0.5}).gamma == 0.5
+        assert build(cls, {keyword: 0.5}).gamma == 0.5
         return
     with pytest.raises(TypeError, match=f"{cls.__name__} takes no {keyword}: use "):
-        made(cls, **{keyword: "x"})
+        build(cls, {keyword: "x"})
 
 
 @every
@@ -219,7 +223,7 @@ def test_networks_that_stay_children_compute_the_same(cls: type[LossModule]) -> 
     assert len(list(apart.parameters())) == len(list(inside.parameters()))
     data = batch(cls.__name__, 6)
     for loss in (apart, inside):
-        total(outputs(loss, data.clone())).backward()
+        total(outputs(loss, data.clone())).backward()  # type: ignore[no-untyped-call]
     own = dict(inside.named_parameters())
     for name, parameter in apart.named_parameters():
         torch.testing.assert_close(parameter.grad, own[name.replace("_params.", ".")].grad, msg=name)
@@ -289,8 +293,21 @@ def test_members_of_constant_parameters_are_equal_and_modules_of_their_own_are_n
         nn.init.constant_(layer.weight, value)
         return layer
 
-    loss = Bare()
+    loss: Any = Bare()
     loss.convert_to_functional(net(0.5), "drawn", expand_dim=2)
     loss.convert_to_functional([net(0.5), net(0.25)], "given", expand_dim=2)
     assert (loss.drawn_params["weight"] == 0.5).all()
     assert loss.given_params["weight"][:, 0, 0].tolist() == [0.5, 0.25]
+
+
+def test_a_mask_of_samples_is_that_of_each_of_their_agents() -> None:
+    loss, data = made(losses()["IPPOLoss"], normalize_advantage=False), batch("IPPOLoss", 6)
+    mask = torch.tensor([True, False, True, True, False, True])
+    expected = outputs(loss, data[mask])
+    data["advantage"][~mask] = 1e3
+    data["valid"] = mask
+    loss.loss_mask_key = "valid"
+    for key, value in outputs(loss, data).items():
+        torch.testing.assert_close(value, expected[key], msg=key)
+    loss.loss_mask_key = None
+    assert not torch.allclose(outputs(loss, data)["loss_objective"], expected["loss_objective"])
