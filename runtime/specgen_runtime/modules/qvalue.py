@@ -182,6 +182,10 @@ def as_qvalue_ensemble(
     """
     if isinstance(networks, nn.Module):
         return as_qvalue_network(networks, action_space)
+    if not isinstance(networks, (list, tuple)):
+        raise TypeError(
+            f"a network of action values must be an nn.Module, or a list of them, got {type(networks).__name__}"
+        )
     made = [as_qvalue_network(network, action_space) for network in networks]
     spaces = {space for _, space in made}
     if len(spaces) != 1:

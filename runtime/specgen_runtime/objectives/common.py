@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -52,8 +52,6 @@ class LossModule(SelectingModule):
         default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
         supported_value_estimators: what `make_value_estimator` accepts; empty for all.
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
-        use_prioritized_weights: ``"auto"`` weights the loss by the entry ``priority_weight`` if it is there,
-            True requires it, False ignores it.
         generator: what the loss draws its random numbers from; None for torch's default generator.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
@@ -72,7 +70,6 @@ class LossModule(SelectingModule):
     value_role: ClassVar[str] = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
     value_type: EstimatorType | None
-    use_prioritized_weights: Literal["auto"] | bool
     generator: torch.Generator | None
 
     if not TYPE_CHECKING:
@@ -93,7 +90,6 @@ class LossModule(SelectingModule):
         self._scalar_output_mode: ScalarOutputMode | None = None
         self._mask_key: MaskKey = "auto"
         self._sampling_mode = InteractionType.DETERMINISTIC
-        self.use_prioritized_weights = "auto"
         self.generator = None
         self.value_type = self.default_value_estimator
         self._estimates_own_values = False

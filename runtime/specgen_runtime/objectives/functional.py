@@ -133,7 +133,7 @@ class FunctionalModule(TensorDictModuleParent):
                 "another network trains alone"
             )
         self._modules[name] = module
-        for missing in (f"{name}_params", f"target_{name}_params"):
+        for missing in (f"{name}_params", f"target_{name}_params", f"{name}_target_params"):
             object.__setattr__(self, missing, None)
         self._networks[name] = FunctionalNetwork(
             name, module, expanded=False, functional=False, evaluated=name in self.evaluated_networks
@@ -181,7 +181,7 @@ class FunctionalModule(TensorDictModuleParent):
         return network.stateful(self._params(network_name), copied=copy is not False)
 
     def from_stateful_net(self, network_name: str, stateful_net: nn.Module) -> None:
-        """Copy the values of the parameters and buffers of ``stateful_net`` into the loss's network.
+        """Copy the values of the parameters and buffers of ``stateful_net`` into the loss's network; its targets become copies.
 
         Raises:
             AttributeError: if there is no such network.
@@ -189,15 +189,18 @@ class FunctionalModule(TensorDictModuleParent):
         """
         self.functional_network(network_name)
         copy_values(self._tensors(network_name), TensorDict.from_module(stateful_net), name=network_name)
+        self._copy_to_targets(network_name)
 
     def reset_parameters_recursive(self) -> None:
         """Draw the parameters of all networks anew, as their modules do when they are made; targets become copies."""
         for name, network in self._networks.items():
-            params = self._tensors(name)
-            network.reset_parameters(params)
-            target = self._modules.get(f"target_{name}_params")
-            if isinstance(target, TensorDictParams):
-                copy_values(target.data, params.data, name=name)
+            network.reset_parameters(self._tensors(name))
+            self._copy_to_targets(name)
+
+    def _copy_to_targets(self, name: str) -> None:
+        """Make the targets of a network, where it has such, what its parameters are."""
+        if (target := self._target(name)) is not None:
+            copy_values(target.data, self._params(name).data, name=name)
 
     def _trainable(self, names: Iterable[str]) -> list[nn.Parameter]:
         """The parameters of networks, and single ones, by their names: each once, those that require gradients."""

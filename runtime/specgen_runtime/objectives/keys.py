@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tensordict import TensorDictBase
-from torch import Tensor
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor, nn
 
 from specgen_runtime.typing import NestedKey
 
@@ -75,6 +76,20 @@ def next_key(key: NestedKey) -> tuple[str, ...]:
 def flat_name(key: NestedKey) -> str:
     """The keyword under which a key is passed when a loss is called with tensors: ``next_observation``."""
     return key if isinstance(key, str) else "_".join(key)
+
+
+def with_keys(module: nn.Module, name: str) -> TensorDictModuleBase:
+    """The network, if it is one that reads and writes tensordicts.
+
+    Raises:
+        TypeError: if it has no ``in_keys`` or ``out_keys``.
+    """
+    if not (hasattr(module, "in_keys") and hasattr(module, "out_keys")):
+        raise TypeError(
+            f"{name} must be a module that reads and writes tensordicts, got {type(module).__name__}, which has no "
+            "in_keys and out_keys: wrap it in a TensorDictModule"
+        )
+    return cast("TensorDictModuleBase", module)
 
 
 def required(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
 from specgen_runtime.objectives.inputs import Replaced, input_record, input_tensors
+from specgen_runtime.objectives.keys import with_keys
 from specgen_runtime.objectives.layers import with_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
@@ -99,13 +100,14 @@ class FunctionalNetwork:
     @property
     def in_keys(self) -> list[NestedKey]:
         """What the network reads, without that whose entries it writes itself."""
-        module, written = cast("Any", self.skeleton), self.out_keys
+        module = with_keys(self.skeleton, self.name)
+        written = module.out_keys
         return [key for key in module.in_keys if not writes_parts_of(key, written)]
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """What the network writes."""
-        return list(cast("Any", self.skeleton).out_keys)
+        return list(with_keys(self.skeleton, self.name).out_keys)
 
     @property
     def stored_keys(self) -> list[NestedKey]:

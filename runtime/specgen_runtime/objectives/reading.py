@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast, overload
+from typing import Literal, cast, overload
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -11,11 +11,25 @@ from torch import Tensor
 
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import listed, required
+from specgen_runtime.objectives.weighting import checked_use_of_weights
 from specgen_runtime.typing import NestedKey
 
 
 class ReadingModule(FunctionalModule):
     """A functional module that reads data by their keys."""
+
+    def __init__(self, *, functional: bool = True) -> None:
+        super().__init__(functional=functional)
+        self._use_of_weights: Literal["auto"] | bool = "auto"
+
+    @property
+    def use_prioritized_weights(self) -> Literal["auto"] | bool:
+        """Whether the importance weights in the data weigh the samples: True requires them; "auto" if they are there."""
+        return self._use_of_weights
+
+    @use_prioritized_weights.setter
+    def use_prioritized_weights(self, value: Literal["auto"] | bool) -> None:
+        self._use_of_weights = checked_use_of_weights(value, owner=type(self).__name__)
 
     def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The next state's tensordict."""

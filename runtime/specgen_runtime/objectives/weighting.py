@@ -27,6 +27,19 @@ def checked_mask_key(value: MaskKey, *, owner: str) -> MaskKey:
     return value
 
 
+def checked_use_of_weights(value: object, *, owner: str) -> Literal["auto"] | bool:
+    """``value`` if it is ``"auto"``, True or False.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if isinstance(value, bool):
+        return value
+    if value == "auto":
+        return "auto"
+    raise ValueError(f"{owner}.use_prioritized_weights must be True, False or 'auto', got {value!r}")
+
+
 def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor | None:
     """The bool mask of valid samples; None if all count.
 
