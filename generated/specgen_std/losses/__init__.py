@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2425c257675bb01b4fd8a4a73ef0b263c16b11085bc238d5ddb0d0eb3505449f
+# specgen: sha256=30d8888f633fe652d7058c1198651b4556e59446f43319f2026057ce478b07d2
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -18,6 +18,7 @@ from .dqn import (
     DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
     DistributionalDQNLossTerms,
 )
+from .gail import GAILLoss, GAILLossOutput, GAILLossTerms
 from .grpo import (
     CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
     GRPOLossTerms,
@@ -60,11 +61,11 @@ __all__ = [
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
     "DiscreteSACQvalueTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
-    "DistributionalDQNLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
-    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
-    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
-    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
-    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
+    "DistributionalDQNLossTerms", "GAILLoss", "GAILLossOutput", "GAILLossTerms", "GRPOLoss", "GRPOLossOutput",
+    "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms",
+    "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
+    "KLPENPPOObjectiveTerms", "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms",
+    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
     "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "ReinforceActorTerms",
     "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms", "SACActorTerms", "SACLoss",
     "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss", "SFTLossOutput", "SFTLossTerms",
