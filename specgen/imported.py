@@ -118,6 +118,7 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "input_gradient",
     "is_random_policy",
     "joined_values",
     "moved_between",

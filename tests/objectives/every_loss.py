@@ -16,6 +16,7 @@ from tensordict.nn import (
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
     TensorDictModule,
+    TensorDictSequential,
 )
 from torch import Tensor, nn
 
@@ -147,6 +148,11 @@ def network(loss: str, name: str) -> nn.Module:
         return policy(loss)
     if loss == "RNDLoss":
         return layers(N_OBS, 3)
+    if name == "discriminator_network":
+        return TensorDictSequential(
+            TensorDictModule(Joined(), in_keys=["observation", "action"], out_keys=["d_logits"]),
+            TensorDictModule(nn.Sigmoid(), in_keys=["d_logits"], out_keys=["d_logits"]),
+        )
     if loss == "DistributionalDQNLoss":
         scores = nn.Sequential(layers(N_OBS, 5 * N_ACT), nn.Unflatten(-1, (5, N_ACT)))
         return DistributionalQValueActor(scores, torch.linspace(-2.0, 2.0, 5), action_space="one-hot")
@@ -197,6 +203,11 @@ def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
     if loss in OF_TOKENS:
         data = tokens(*shape)
         return data.set("masks", {"all_assistant_mask": data["answered"]}).exclude("answered")
+    others = torch.Generator().manual_seed(seed + 1)
+
+    def normal_of_others(size: int) -> Tensor:
+        return torch.randn(*shape, size, generator=others)
+
     terminated = torch.rand(*shape, 1, generator=generator) < 0.4
     action = torch.tanh(normal(N_ACT))
     if loss in DISCRETE:
@@ -205,6 +216,8 @@ def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
         {
             "observation": normal(N_OBS),
             "action": action,
+            "collector_observation": normal_of_others(N_OBS),
+            "collector_action": normal_of_others(N_ACT),
             "action_log_prob": -1 + 0.1 * normal(),
             "loc": normal(N_ACT),
             "scale": 1 + normal(N_ACT).exp(),

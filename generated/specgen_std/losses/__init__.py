@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=89d15ed41dfa78b783225ed86338d46236b3c876cd3eaed725c741a297a96023
+# specgen: sha256=bda0ebb648f8f3952eba5b7b143b0565757632d5d939faa0a8d4cd0ed4568e3c
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -18,6 +18,7 @@ from .dqn import (
     DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
     DistributionalDQNLossTerms,
 )
+from .gail import GAILLoss, GAILLossOutput, GAILLossTerms
 from .grpo import (
     CISPOLoss, CISPOLossOutput, CISPOLossTerms, DAPO, DAPOOutput, DAPOTerms, GRPOLoss, GRPOLossOutput,
     GRPOLossTerms,
@@ -61,11 +62,11 @@ __all__ = [
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
     "DiscreteSACQvalueTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
-    "DistributionalDQNLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
-    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
-    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
-    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
-    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
+    "DistributionalDQNLossTerms", "GAILLoss", "GAILLossOutput", "GAILLossTerms", "GRPOLoss", "GRPOLossOutput",
+    "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms",
+    "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
+    "KLPENPPOObjectiveTerms", "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms",
+    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
     "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
     "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
     "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",

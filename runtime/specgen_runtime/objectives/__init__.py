@@ -17,6 +17,7 @@ from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
+from specgen_runtime.objectives.input_gradient import input_gradient
 from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import next_key, required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
@@ -79,6 +80,7 @@ __all__ = [
     "coefficient_part",
     "distance_loss",
     "hold_out_net",
+    "input_gradient",
     "is_random_policy",
     "joined_values",
     "moved_between",

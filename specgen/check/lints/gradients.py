@@ -12,6 +12,7 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Gradient,
     Joint,
     NetworkCall,
     Noise,
@@ -113,7 +114,7 @@ class Gradients:
                 parts = value.calls
             case Split():
                 parts = (value.run,)
-            case Output():
+            case Output() | Gradient():
                 parts = (value.of,)
             case Noise():
                 parts = ()

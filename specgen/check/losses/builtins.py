@@ -8,6 +8,7 @@ from typing import Any
 from specgen.check.losses.batch import EPS, LOSS_BATCH
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.draws import DRAW_FUNCTIONS
+from specgen.check.losses.input_gradient import GRADIENT
 from specgen.check.losses.members import TAKE
 from specgen.check.losses.projection import PROJECT
 from specgen.diagnostics.rules import expressions as rules
@@ -121,5 +122,5 @@ LOSS_BUILTINS: dict[str, Builtin] = {
     **LOSS_BATCH,
 }
 
-OF_LOSSES = LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys() | DRAW_FUNCTIONS.keys()
+OF_LOSSES = LOSS_BUILTINS.keys() | DISTRIBUTION_FUNCTIONS.keys() | DRAW_FUNCTIONS.keys() | {GRADIENT}
 """The names of all functions of losses: no value can be called so."""

@@ -215,6 +215,19 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Gradient:
+    """The derivative of what a network gives to what it reads: `gradient(critic(now, action=x), x)`.
+
+    Attributes:
+        of: the run of the network.
+        to: the roles that it is to, of those that are replaced.
+    """
+
+    of: NetworkCall
+    to: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of two values, as a condition on the parameters says; only that one is computed.
 
@@ -243,6 +256,7 @@ ForwardValue: TypeAlias = (
     | Chosen
     | DrawnLogProb
     | Read
+    | Gradient
     | Choice
 )
 
@@ -310,7 +324,7 @@ def values_below(value: ForwardValue) -> tuple[ForwardValue, ...]:
             return value.calls
         case Split():
             return (value.run,)
-        case Output():
+        case Output() | Gradient():
             return (value.of,)
         case Draw():
             return (value.distribution,)

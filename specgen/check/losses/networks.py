@@ -27,9 +27,12 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Gradient,
+    NetworkCall,
     Output,
     Read,
 )
+from specgen.check.losses.input_gradient import WrongGradient, is_gradient, roles_of_gradient
 from specgen.check.losses.model import LossNetwork
 from specgen.check.losses.records import alike, misfit, no_output, not_a_value, outputs_of_names
 from specgen.check.losses.values import ForwardValues, logical
@@ -152,7 +155,8 @@ class NetworkCalls:
         return self._is_made(expr)
 
     def _is_made(self, call: tree.Call) -> bool:
-        return tree.is_output(call) or self._is_network(call) or is_of_distribution(call) or is_draw(call)
+        own = is_of_distribution(call) or is_draw(call) or is_gradient(call)
+        return own or tree.is_output(call) or self._is_network(call)
 
     def _plain(self, expr: Expr) -> bool:
         """Whether an expression is of networks, distributions, data and such values alone."""
@@ -167,8 +171,8 @@ class NetworkCalls:
             names = {part.path for part in expr.args[1:] if isinstance(part, tree.Name)}
             return not names & acted and all(map(self._plain, expr.args[1:]))
         keywords = (keyword.value for keyword in expr.keywords)
-        if tree.is_output(expr):
-            return self._plain(expr.args[0])
+        if tree.is_output(expr) or is_gradient(expr):
+            return all(map(self._plain, expr.args[:1]))
         if self._is_network(expr):
             return all(map(self._plain, keywords))
         if is_draw(expr):
@@ -226,6 +230,8 @@ class NetworkCalls:
             return self._output(expr, hoisted)
         if is_draw(expr):
             return self._drawn(expr, hoisted)
+        if is_gradient(expr):
+            return self._gradient(expr, hoisted)
         return self._call(expr, hoisted) if self._is_network(expr) else self._of_distribution(expr, hoisted)
 
     def _is_choice(self, call: tree.Call) -> bool:
@@ -238,7 +244,7 @@ class NetworkCalls:
         name = call.function.path.split(".")[0]
         if name in self.networks or name in self.broken:
             return True
-        if is_of_distribution(call) or is_draw(call):
+        if is_of_distribution(call) or is_draw(call) or is_gradient(call):
             return False
         return len(call.args) == 1 and isinstance(call.args[0], tree.Name) and call.args[0].path in RECORDS
 
@@ -346,6 +352,21 @@ class NetworkCalls:
         made = self._reader.draw(expr, value, self.values, self._draws)
         self._failed = made is None
         return None if made is None else (made, ())
+
+    def _gradient(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        """The derivative of what a call of a network gives; None after reporting a mistake."""
+        roles = roles_of_gradient(expr, self._source, self.values)
+        if isinstance(roles, WrongGradient):
+            self._error(rules.GRADIENT, roles.at, roles.message, roles.help)
+            return None
+        (of, *_), called = expr.args, None
+        if isinstance(of, tree.Call):
+            called = self._call(of, hoisted)
+        if called is None:
+            return None
+        call, computed = called
+        assert isinstance(call, NetworkCall)
+        return Gradient(call, roles), computed
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         reader = CallReader(self.networks, self.broken, self.roles, self._source, self.sink)

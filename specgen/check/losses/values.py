@@ -17,6 +17,7 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Gradient,
     Joint,
     NetworkBuffer,
     NetworkCall,
@@ -138,6 +139,8 @@ class ForwardValues:
                 return Type("bool")
             case Chosen():
                 return self.type_of(value.value)
+            case Gradient():
+                return gradient_type(value.to, self.roles)
             case DrawnLogProb():
                 return Type("float32", axes=self.type_of(Alias(value.draw)).axes)
             case Choice():
@@ -165,6 +168,8 @@ class ForwardValues:
             case Read():
                 computed = "".join(f"_of_{part.name}" for part in value.given if isinstance(part, Computed))
                 return f"{self._wish(value.distribution)}_{value.function}{computed}"
+            case Gradient():
+                return f"{value.of.network}_gradient"
             case Choice():
                 return self._wish(value.then)
             case Data() | Computed():
@@ -174,3 +179,14 @@ class ForwardValues:
 def logical(type: Type | None) -> Type:
     """What expressions see of an entry: numbers have no trailing 1 there."""
     return UNTYPED if type is None else replace(type, col=False)
+
+
+def gradient_type(roles: tuple[str, ...], known: Mapping[str, Type | None]) -> Type:
+    """The type of a derivative to these roles, vectors one behind the other where there are several."""
+    types = [logical(known[role]) for role in roles]
+    if len(types) == 1:
+        return types[0]
+    size = types[0].dims[0]
+    for one in types[1:]:
+        size = size + one.dims[0]
+    return replace(types[0], dims=(size,))

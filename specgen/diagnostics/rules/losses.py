@@ -307,6 +307,32 @@ Write:
     without="Masses that do not sum to 1, or a shape error in a scatter, at the first batch.",
 )
 
+GRADIENT = Rule(
+    "SG479",
+    "wrong gradient of a network",
+    """\
+`gradient(y, x)` is the derivative of the number that a network gives for each sample to a value that the call reads in the
+place of data, in the shape of that value; to several vectors, one behind the other. The first argument is the call itself, and
+the others are names that stand in it.
+
+```yaml
+let:
+  near: action + normal_like(action)
+  value: critic(now, action=near)
+  slope: gradient(value, near)
+```
+
+Write:
+
+```yaml
+let:
+  near: action + normal_like(action)
+  slope: gradient(critic(now, action=near), near)
+```
+""",
+    without="RuntimeError at the first batch: one of the differentiated tensors was not used in the graph.",
+)
+
 MEMBER = Rule(
     "SG443",
     "member that may not be there",

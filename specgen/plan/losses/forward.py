@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from specgen.check.losses.forward import (
@@ -17,6 +18,7 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
+    Gradient,
     Joint,
     NetworkBuffer,
     NetworkCall,
@@ -144,6 +146,8 @@ class ForwardPrinter:
                 return using(text, "chosen_members", *members.uses, *k.uses)
             case Read():
                 return self._of_distribution(value)
+            case Gradient():
+                return self._gradient(value)
             case Choice():
                 assert value.typed is not None
                 chosen = python(value.typed, "self.")
@@ -222,6 +226,16 @@ class ForwardPrinter:
         name = self.value(part.run)
         behind = ".squeeze(-1)" if self._networks[run.calls[0].network].type.col else ""
         return using(f"{name}[{part.place}]{behind}", *name.uses)
+
+    def _gradient(self, gradient: Gradient) -> Code:
+        """The derivative of a run of a network, which is a function of what the derivative is to."""
+        given = dict(gradient.of.replaced)
+        computed = ((role, Computed(role) if role in gradient.to else value) for role, value in given.items())
+        run = self._called(replace(gradient.of, replaced=tuple(computed)))
+        names = ", ".join(map(identifier, gradient.to))
+        inputs = [self.value(given[role]) for role in gradient.to]
+        text = f"input_gradient(lambda {names}: {run}, {', '.join(map(str, inputs))})"
+        return using(text, "input_gradient", *run.uses, *(name for one in inputs for name in one.uses))
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""
