@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f63b015de6942fd4bfa0f81122296d2088068b4c0b5e8090f877a4f9e45c2b23
+# specgen: sha256=4d9688ef06daa9ac1b285d7f4f47a6e4fdd78514d3a9e1aa2b5145b7c10afc26
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def bc_loss(
     """The terms of `BCLoss`, one value per sample.
 
     Args:
-        predicted: float32 [*batch, n_actions], from `actor_network`; needed where (given(loss_function)
-            and not loss_function == "cross_entropy") or (not given(loss_function) and not
-            random_actor_network).
-        dist_log_prob: float32 [*batch], from `actor_network`; needed where (given(loss_function) and
-            loss_function == "cross_entropy") or (random_actor_network and not given(loss_function)).
+        predicted: float32 [*batch, n_actions], from `actor_network`; needed where (not
+            given(loss_function) and not random_actor_network) or (given(loss_function) and
+            loss_function != "cross_entropy").
+        dist_log_prob: float32 [*batch], from `actor_network`; needed where (random_actor_network and
+            not given(loss_function)) or loss_function == "cross_entropy".
         action: float32 [*batch, n_actions]; what was done.
         random_actor_network: whether `actor_network` gives a distribution.
         loss_function: how the distance is measured; `cross_entropy` is the likelihood, of discrete
@@ -55,25 +55,23 @@ def bc_loss(
     by_likelihood = loss_function == "cross_entropy" if loss_function is not None else random_actor_network
     l2_distance = (
         distance_loss(not_none(predicted), not_none(action), "l2")
-        if loss_function is not None
-        and not loss_function == "cross_entropy"
-        and not loss_function == "l1"
-        and not loss_function == "smooth_l1"
-        or loss_function is None
+        if loss_function is None
         and not random_actor_network
+        or loss_function is not None
+        and loss_function != "cross_entropy"
+        and loss_function != "l1"
+        and loss_function != "smooth_l1"
         else None
     )
     distant: Tensor | None = None
     if (
-        loss_function is not None
-        and not loss_function == "cross_entropy"
-        or not loss_function == "cross_entropy"
+        loss_function is None
         and not random_actor_network
-        or loss_function is None
-        and not random_actor_network
+        or loss_function is not None
+        and loss_function != "cross_entropy"
     ):
         if loss_function is not None:
-            if not loss_function == "l1":
+            if loss_function != "l1":
                 unless_l1 = (
                     distance_loss(not_none(predicted), not_none(action), "smooth_l1")
                     if loss_function == "smooth_l1"
@@ -187,19 +185,18 @@ class BCLoss(LossModule):
         dist = actor_network.dist("live", tensordict, generator=self.generator, plain=keys.action)
         predicted = (
             dist.mode()
-            if self.loss_function is not None
-            and not self.loss_function == "cross_entropy"
-            or self.loss_function is None
+            if self.loss_function is None
             and not self.random_actor_network
+            or self.loss_function is not None
+            and self.loss_function != "cross_entropy"
             else None
         )
         # losses.BCLoss.terms
         dist_log_prob = (
             dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-            if self.loss_function is not None
-            and self.loss_function == "cross_entropy"
-            or self.random_actor_network
+            if self.random_actor_network
             and self.loss_function is None
+            or self.loss_function == "cross_entropy"
             else None
         )
         terms = bc_loss(
