@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4d9688ef06daa9ac1b285d7f4f47a6e4fdd78514d3a9e1aa2b5145b7c10afc26
+# specgen: sha256=274af5f5102891c61b9b6dcd2658bd70ce8fc9ada9922c403c534755013203be
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -72,15 +72,13 @@ def bc_loss(
     ):
         if loss_function is not None:
             if loss_function != "l1":
-                unless_l1 = (
+                distant = (
                     distance_loss(not_none(predicted), not_none(action), "smooth_l1")
                     if loss_function == "smooth_l1"
                     else not_none(l2_distance)
                 )
-                asked_for = unless_l1
             else:
-                asked_for = distance_loss(not_none(predicted), not_none(action), "l1")
-            distant = asked_for
+                distant = distance_loss(not_none(predicted), not_none(action), "l1")
         else:
             distant = not_none(l2_distance)
     # losses.BCLoss.terms
