@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=274af5f5102891c61b9b6dcd2658bd70ce8fc9ada9922c403c534755013203be
+# specgen: sha256=61f12cc08f506b13342e84b1d4a88fc159f6495209251a1c9bfc109e94ccea74
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def bc_loss(
     # losses.BCLoss.let
     by_likelihood = loss_function == "cross_entropy" if loss_function is not None else random_actor_network
     l2_distance = (
-        distance_loss(not_none(predicted), not_none(action), "l2")
+        distance_loss(not_none(predicted), action, "l2")
         if loss_function is None
         and not random_actor_network
         or loss_function is not None
@@ -73,12 +73,12 @@ def bc_loss(
         if loss_function is not None:
             if loss_function != "l1":
                 distant = (
-                    distance_loss(not_none(predicted), not_none(action), "smooth_l1")
+                    distance_loss(not_none(predicted), action, "smooth_l1")
                     if loss_function == "smooth_l1"
                     else not_none(l2_distance)
                 )
             else:
-                distant = distance_loss(not_none(predicted), not_none(action), "l1")
+                distant = distance_loss(not_none(predicted), action, "l1")
         else:
             distant = not_none(l2_distance)
     # losses.BCLoss.terms

@@ -40,13 +40,3 @@ def where_needed(loss: CheckedLoss, condition: Condition, value: Code, otherwise
     chosen = condition_code(loss, condition)
     text = f"({value})" if " if " in value.text or value.text.startswith("lambda ") else value.text
     return using(f"{text} if {chosen} else {otherwise}", *value.uses, *chosen.uses)
-
-
-def role_symbol(loss: CheckedLoss, role: str) -> Symbol:
-    """What the data hold under the key of a role, also where expressions can't read it."""
-    return loss.symbols.get(f"keys.{role}") or Symbol(f"losses.{loss.name}.keys.{role}", role, Type("any"))
-
-
-def stored_symbol(loss: CheckedLoss, network: str) -> Symbol:
-    """The parameters of its distribution that a policy wrote into the data."""
-    return Symbol(f"losses.{loss.name}.stored.{network}", network, Type("any"))
