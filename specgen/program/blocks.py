@@ -12,7 +12,7 @@ from specgen.expr import Symbol, Type, Typed
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import ABSENT, is_choice
 from specgen.program.program import Assign, Region, Statement
-from specgen.program.walk import expressions, reads, store, targets, with_parts
+from specgen.program.walk import expressions, reads, reads_symbol, store, targets, with_parts
 from specgen.values import dataclass
 
 
@@ -230,9 +230,30 @@ def _block(group: _Group, around: Sequence[Laid | _Group], kept: frozenset[Symbo
         dict.fromkeys(t for _, one in (*group.body, *group.otherwise) for t in targets(one) if t in read)
     )
     inside = frozenset(results)
+    body = [(one.within(group.condition), s) for one, s in group.body]
+    otherwise = [(one.within(~group.condition), s) for one, s in group.otherwise]
     return Block(
         group.condition.typed,
-        tuple(_laid([(one.within(group.condition), s) for one, s in group.body], inside)),
-        tuple(_laid([(one.within(~group.condition), s) for one, s in group.otherwise], inside)),
+        tuple(_laid(_without_renaming(body, inside), inside)),
+        tuple(_laid(_without_renaming(otherwise, inside), inside)),
         results,
     )
+
+
+def _without_renaming(body: Sequence[_Placed], kept: frozenset[Symbol]) -> list[_Placed]:
+    """One side of a block, where what only gets another name has that from the beginning."""
+    times = Counter(symbol for _, one in body for symbol in reads(one))
+    made = {one.target: (condition, one) for condition, one in body if isinstance(one, Assign)}
+    names: dict[Symbol, Symbol] = {}
+    left: list[_Placed] = []
+    for condition, one in reversed(body):
+        if isinstance(one, Assign) and reads_symbol(one.value) and one.value.symbol is not None:
+            source, target = one.value.symbol, names.get(one.target, one.target)
+            alike = source in made and made[source][0] == condition and source.type == target.type
+            if alike and times[source] == 1 and source not in kept:
+                names[source] = target
+                continue
+        if isinstance(one, Assign) and one.target in names:
+            one = replace(one, target=names[one.target])
+        left.append((condition, one))
+    return left[::-1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import field
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import field, replace
 from functools import reduce
 from typing import Final
 
@@ -60,6 +61,8 @@ class Condition:
             return NEVER
         for case in self.cases:
             for one in _in_order(case):
+                if _asks_before(one, case) and not known.implies(Condition(frozenset({frozenset({one})}))):
+                    continue
                 fewer = _simplified((self.cases - {case}) | {case - {one}})
                 if (fewer & known).implies(made):
                     return fewer.within(known)
@@ -74,7 +77,7 @@ class Condition:
         rest = [_in_order(case - shared) for case in self.cases]
         parts = [_literal(*one) for one in _in_order(shared)]
         if len(rest) > 1:
-            rest.sort(key=lambda case: repr([_sorted(*one) for one in case]))
+            rest.sort(key=lambda case: (not _is_absence(case), repr([_sorted(*one) for one in case])))
             parts.append(_joined("or", [_joined("and", [_literal(*one) for one in case]) for case in rest]))
         return _joined("and", parts)
 
@@ -94,6 +97,8 @@ def condition_of(typed: Typed) -> Condition:
             return condition_of(typed.args[0]) | condition_of(typed.args[1])
         case "not":
             return ~condition_of(typed.args[0])
+        case "!=" if typed.type.python:
+            return ~condition_of(replace(typed, op="==", builtin=TABLE["=="]))
         case "where":
             holds, then, otherwise = map(condition_of, typed.args)
             return (holds & then) | (~holds & otherwise)
@@ -116,48 +121,134 @@ def values_in(condition: Typed, truth: bool = True) -> frozenset[Symbol]:
 
 
 def _simplified(cases: Iterable[Case]) -> Condition:
-    """These cases without those that can't be, and without what the others say already."""
-    left = {_without_repetition(case) for case in cases if not _contradicts(case)}
-    while True:
-        left = {case for case in left if not any(other < case for other in left)}
-        merged = next(
-            (
-                (one, case - {literal})
-                for case in left
-                for literal in case
-                if (one := _turned(case, literal)) in left
-            ),
-            None,
-        )
-        if merged is None:
-            return Condition(frozenset(left))
-        left = (left - {merged[0]}) | {merged[1]}
+    """These cases as few and as short ones, which are the same whatever cases with this meaning they come from.
+
+    All shortest cases are found by consensus (Quine 1955), then those that others imply are left out.
+    """
+    found = {case for case in cases if not _contradicts(case)}
+    if len(found) == 1 and all(len(case) == 1 for case in found):
+        return Condition(frozenset(found))
+    never = _excluded({atom for case in found for atom, _ in case})
+    found = _shortest(_shortest(found) | never)
+    found = {case for case in found if not any(one <= case for one in never)}
+    return Condition(frozenset(_without_implied(found, never)))
 
 
-def _turned(case: Case, literal: tuple[Atom, bool]) -> Case:
+def _shortest(cases: Iterable[Case]) -> set[Case]:
+    """All the shortest cases that imply one of these."""
+    found: set[Case] = set()
+    pending = set(cases)
+    while pending:
+        case = min(pending, key=len)
+        pending.remove(case)
+        if any(one <= case for one in found):
+            continue
+        found = {one for one in found if not case < one}
+        pending.update(made for one in found if (made := _consensus(case, one)) is not None)
+        found.add(case)
+    return found
+
+
+def _consensus(case: Case, other: Case) -> Case | None:
+    """What two cases say together, whether or not the one atom holds about which they differ."""
+    opposite = [atom for atom, holds in case if (atom, not holds) in other]
+    if len(opposite) != 1:
+        return None
+    (atom,) = opposite
+    made = frozenset(one for one in case | other if one[0] != atom)
+    # what is compared has to be asked for before
+    return None if _asks_before((atom, True), made) else made
+
+
+def _compares(atom: Atom, symbol: Symbol) -> bool:
+    """Whether an atom can't be computed where this is None."""
+    if atom.typed.op in ("given", "nonzero") or _word(atom) is not None:
+        return False
+    return symbol in atom.typed.symbols_read
+
+
+def _asks_before(literal: tuple[Atom, bool], case: Case) -> bool:
+    """Whether it says of something that it is there which the case compares."""
     atom, holds = literal
-    return (case - {literal}) | {(atom, not holds)}
+    asks = atom.typed.args[0].symbol if atom.typed.op == "given" and holds else None
+    return asks is not None and any(_compares(one, asks) for one, _ in case)
+
+
+def _is_absence(case: Sequence[tuple[Atom, bool]]) -> bool:
+    """Whether a case says that something is not there: behind `or`, what it compares is."""
+    return any(atom.typed.op == "given" and not holds for atom, holds in case)
+
+
+def _word(atom: Atom) -> Symbol | None:
+    """What an atom says to be a certain word."""
+    if atom.typed.op != "==" or any(arg.type.dtype != "str" for arg in atom.typed.args):
+        return None
+    return next((arg.symbol for arg in atom.typed.args if arg.static is None), None)
+
+
+def _excluded(atoms: Iterable[Atom]) -> set[Case]:
+    """The cases that can't be: what is not there is neither a number but 0 nor a word, and nothing is two words."""
+    found: set[Case] = set()
+    for one, two in itertools.permutations(atoms, 2):
+        word = _word(two)
+        if one.typed.op == "given" and two.typed.op == "nonzero":
+            word = two.typed.args[0].symbol
+        if word is None:
+            continue
+        if one.typed.op == "given" and one.typed.args[0].symbol == word:
+            found.add(frozenset({(one, False), (two, True)}))
+        elif _word(one) == word and _is_another_word(one, two):
+            found.add(frozenset({(one, True), (two, True)}))
+    return found
+
+
+def _is_another_word(one: Atom, two: Atom) -> bool:
+    first, second = ({arg.static for arg in atom.typed.args if arg.static is not None} for atom in (one, two))
+    return len(first) == len(second) == 1 and first != second
 
 
 def _contradicts(case: Case) -> bool:
-    there = {atom.typed.args[0].symbol for atom, holds in case if holds and atom.typed.op == "nonzero"}
+    if any((atom, not holds) in case for atom, holds in case):
+        return True
+    return len(case) > 1 and any(one <= case for one in _excluded(atom for atom, _ in case))
+
+
+def _without_implied(cases: set[Case], never: set[Case]) -> set[Case]:
+    """The cases without those that the others imply, the longest first."""
+    left = set(cases)
+    for case in sorted(cases, key=lambda one: (not _unasked(one), -len(one), _repr(one))):
+        if _covered(case, (left - {case}) | never):
+            left.remove(case)
+    return left
+
+
+def _unasked(case: Case) -> bool:
+    """Whether a case compares what may be None without asking for it."""
+    asked = {atom.typed.args[0].symbol for atom, holds in case if holds and atom.typed.op == "given"}
     return any(
-        (atom, not holds) in case
-        or (atom.typed.op == "given" and not holds and atom.typed.args[0].symbol in there)
-        for atom, holds in case
+        arg.options.get("optional")
+        and arg.symbol is not None
+        and arg.symbol not in asked
+        and _compares(atom, arg.symbol)
+        for atom, _ in case
+        for arg in atom.typed.nodes()
+        if arg.op == "name"
     )
 
 
-def _without_repetition(case: Case) -> Case:
-    """A case in which what is said not to be 0 is not also said to be given."""
-    there = {atom.typed.args[0].symbol for atom, holds in case if holds and atom.typed.op == "nonzero"}
-    absent = {atom.typed.args[0].symbol for atom, holds in case if not holds and atom.typed.op == "given"}
-    return frozenset(
-        (atom, holds)
-        for atom, holds in case
-        if not (atom.typed.op == "given" and holds and atom.typed.args[0].symbol in there)
-        and not (atom.typed.op == "nonzero" and not holds and atom.typed.args[0].symbol in absent)
-    )
+def _covered(case: Case, others: Iterable[Case]) -> bool:
+    """Whether one of the other cases holds wherever this one does."""
+    left = [other - case for other in others if not any((atom, not holds) in case for atom, holds in other)]
+    if not all(left):
+        return True
+    if not left:
+        return False
+    atom = min((atom for other in left for atom, _ in other), key=lambda one: repr(one.key))
+    return all(_covered(case | {(atom, holds)}, left) for holds in (True, False))
+
+
+def _repr(case: Case) -> str:
+    return repr([_sorted(*one) for one in _in_order(case)])
 
 
 def _in_order(case: Case) -> list[tuple[Atom, bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from specgen.expr import Symbol, Typed
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, values_in
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
-from specgen.program.walk import expressions, read, substituted, targets, with_body, with_parts
+from specgen.program.walk import expressions, read, reads_symbol, substituted, targets, with_body, with_parts
 from specgen.values import dataclass
 
 ABSENT: Final = "absent"
@@ -42,6 +42,7 @@ def guarded(
     when: Mapping[str, Condition],
     optional: Iterable[Symbol] = (),
     nullable: Iterable[Symbol] = (),
+    around: Callable[[Mapping[Symbol, Condition]], Mapping[Symbol, Condition]] | None = None,
 ) -> Guarded:
     """The program with each value computed only where an output needs it.
 
@@ -50,22 +51,22 @@ def guarded(
         when: in which cases an output is wanted, by its name; always, for those that it does not hold.
         optional: inputs that may be None whatever reads them.
         nullable: inputs whose readers take None, too.
+        around: from when the program needs values, to when its caller computes them: what that needs itself is there.
     """
     needs = _Needs(program.body)
     for output in program.outputs:
         needs.add(output.symbol, when.get(output.name, ALWAYS))
     needs.body(program.body)
-    absent = {
-        symbol for symbol, condition in needs.found.items() if condition != ALWAYS and not symbol.type.python
-    }
-    absent |= {
-        target for target in _assigned(program.body) if needs.found.get(target, NEVER) != ALWAYS
-    } | set(optional)
+    found = needs.found if around is None else around(needs.found)
+    absent = {symbol for symbol, condition in found.items() if condition != ALWAYS and not symbol.type.python}
+    absent |= {target for target in _assigned(program.body) if found.get(target, NEVER) != ALWAYS} | set(
+        optional
+    )
     absent -= set(nullable)
     always = (one.symbol for one in program.inputs if one.kind == "data" and one.symbol not in absent)
-    witness = next((s for s in always if s.type.level == "batch" and needs.found.get(s) == ALWAYS), None)
-    body = _Guards(needs.found, frozenset(absent), witness).body(program.body)
-    return Guarded(with_body(program, body), needs.found)
+    witness = next((s for s in always if s.type.level == "batch" and found.get(s) == ALWAYS), None)
+    body = _Guards(found, frozenset(absent), witness).body(program.body)
+    return Guarded(with_body(program, body), found)
 
 
 def _assigned(body: Sequence[Statement]) -> Iterable[Symbol]:
@@ -161,6 +162,8 @@ class _Guards:
         made = self.expr(value, there)
         rows = [one for one in made.nodes() if one.op == "name" and one.type.level == "batch"]
         if self.witness is None or not rows or not all(one.options.get(ABSENT) for one in rows):
+            return made
+        if is_choice(made) and all(map(reads_symbol, made.args[1:])):  # rows are those of what is chosen
             return made
         if made.op == "store":
             return made if len(made.args) > 1 else replace(made, args=(*made.args, read(self.witness)))

@@ -36,11 +36,35 @@ losses:
       loss_all: between * target
       loss_more: {value: before + after, when: more}
 """
+COMPARED = """\
+specgen: 1
+losses:
+  LimitedLoss:
+    networks:
+      value: {in: [observation], out: {state_value: "float32[1]"}}
+    keys:
+      target: {key: target, type: "float32[1]"}
+    params:
+      limit: {type: float, optional: true}
+      kind: {type: "enum(plain, square, cube)", default: plain}
+    let:
+      v: value(now)
+      far: abs(v - target)
+      near: far ** 3
+      some: where(kind == square, far ** 2, near)
+      limited: where(given(limit) and limit > 0, min(far, 1.0), some)
+    terms:
+      loss_value: where(kind == plain, far, limited)
+"""
 
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    texts = {"nested.yaml": CASE.read_text(encoding="utf-8"), "drawing.yaml": DRAWING}
+    texts = {
+        "nested.yaml": CASE.read_text(encoding="utf-8"),
+        "drawing.yaml": DRAWING,
+        "compared.yaml": COMPARED,
+    }
     folder = tmp_path_factory.mktemp("blocks")
     with imported(generate(texts, "losses_with_blocks"), "losses_with_blocks", folder):
         yield folder
@@ -123,3 +147,27 @@ def test_networks_are_called_in_the_order_of_the_declaration(modules: Path) -> N
         }
         function(**given, target=torch.ones(3, 1), more=more)
         assert called == wanted
+
+
+@pytest.mark.parametrize(("kind", "limit"), itertools.product(["plain", "square", "cube"], [None, -1.0, 0.5]))
+def test_what_may_be_none_is_asked_for_before_it_is_compared(
+    modules: Path, kind: str, limit: float | None
+) -> None:
+    v, target = torch.tensor([0.5, 3.0]), torch.tensor([[1.0], [1.0]])
+    far = (v - target.squeeze(-1)).abs()
+    power = {"plain": 1, "square": 2, "cube": 3}[kind]
+    limited = kind != "plain" and limit is not None and limit > 0
+    terms = module("compared").limited_loss(v, target, limit=limit, kind=kind)
+    torch.testing.assert_close(terms.loss_value, far.clamp(max=1.0) if limited else far**power)
+
+
+def test_conditions_are_short(modules: Path) -> None:
+    text = (modules / "losses_with_blocks/compared.py").read_text(encoding="utf-8")
+    body = text[text.index("    # losses.LimitedLoss.let") : text.index("    return LimitedLossTerms(")]
+    conditions = re.findall(r"(?:\bif|elif) (.*?)(?::| else)", body)
+    assert conditions == [
+        'kind != "plain"',
+        "limit is None or not limit > 0",
+        'kind != "square"',
+        'kind == "plain"',
+    ]

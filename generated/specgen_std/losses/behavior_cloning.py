@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f63b015de6942fd4bfa0f81122296d2088068b4c0b5e8090f877a4f9e45c2b23
+# specgen: sha256=61f12cc08f506b13342e84b1d4a88fc159f6495209251a1c9bfc109e94ccea74
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def bc_loss(
     """The terms of `BCLoss`, one value per sample.
 
     Args:
-        predicted: float32 [*batch, n_actions], from `actor_network`; needed where (given(loss_function)
-            and not loss_function == "cross_entropy") or (not given(loss_function) and not
-            random_actor_network).
-        dist_log_prob: float32 [*batch], from `actor_network`; needed where (given(loss_function) and
-            loss_function == "cross_entropy") or (random_actor_network and not given(loss_function)).
+        predicted: float32 [*batch, n_actions], from `actor_network`; needed where (not
+            given(loss_function) and not random_actor_network) or (given(loss_function) and
+            loss_function != "cross_entropy").
+        dist_log_prob: float32 [*batch], from `actor_network`; needed where (random_actor_network and
+            not given(loss_function)) or loss_function == "cross_entropy".
         action: float32 [*batch, n_actions]; what was done.
         random_actor_network: whether `actor_network` gives a distribution.
         loss_function: how the distance is measured; `cross_entropy` is the likelihood, of discrete
@@ -54,35 +54,31 @@ def bc_loss(
     # losses.BCLoss.let
     by_likelihood = loss_function == "cross_entropy" if loss_function is not None else random_actor_network
     l2_distance = (
-        distance_loss(not_none(predicted), not_none(action), "l2")
-        if loss_function is not None
-        and not loss_function == "cross_entropy"
-        and not loss_function == "l1"
-        and not loss_function == "smooth_l1"
-        or loss_function is None
+        distance_loss(not_none(predicted), action, "l2")
+        if loss_function is None
         and not random_actor_network
+        or loss_function is not None
+        and loss_function != "cross_entropy"
+        and loss_function != "l1"
+        and loss_function != "smooth_l1"
         else None
     )
     distant: Tensor | None = None
     if (
-        loss_function is not None
-        and not loss_function == "cross_entropy"
-        or not loss_function == "cross_entropy"
+        loss_function is None
         and not random_actor_network
-        or loss_function is None
-        and not random_actor_network
+        or loss_function is not None
+        and loss_function != "cross_entropy"
     ):
         if loss_function is not None:
-            if not loss_function == "l1":
-                unless_l1 = (
-                    distance_loss(not_none(predicted), not_none(action), "smooth_l1")
+            if loss_function != "l1":
+                distant = (
+                    distance_loss(not_none(predicted), action, "smooth_l1")
                     if loss_function == "smooth_l1"
                     else not_none(l2_distance)
                 )
-                asked_for = unless_l1
             else:
-                asked_for = distance_loss(not_none(predicted), not_none(action), "l1")
-            distant = asked_for
+                distant = distance_loss(not_none(predicted), action, "l1")
         else:
             distant = not_none(l2_distance)
     # losses.BCLoss.terms
@@ -187,19 +183,18 @@ class BCLoss(LossModule):
         dist = actor_network.dist("live", tensordict, generator=self.generator, plain=keys.action)
         predicted = (
             dist.mode()
-            if self.loss_function is not None
-            and not self.loss_function == "cross_entropy"
-            or self.loss_function is None
+            if self.loss_function is None
             and not self.random_actor_network
+            or self.loss_function is not None
+            and self.loss_function != "cross_entropy"
             else None
         )
         # losses.BCLoss.terms
         dist_log_prob = (
             dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-            if self.loss_function is not None
-            and self.loss_function == "cross_entropy"
-            or self.random_actor_network
+            if self.random_actor_network
             and self.loss_function is None
+            or self.loss_function == "cross_entropy"
             else None
         )
         terms = bc_loss(

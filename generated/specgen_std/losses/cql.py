@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=653b78e5a8624b141bafc28b7df8f33afc8e372e23dd1ceb7ad82634944be46f
+# specgen: sha256=190a413c5e923b626f10ca1ad468f46b54c44c94018d47afe591b357dd040769
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -327,8 +327,7 @@ def cql_loss(
     now_candidate = now_actions_q - now_actions_log_prob.detach()
     candidates = torch.stack((random_candidate, next_candidate, now_candidate), dim=-1) / temperature
     if not joint_logsumexp:
-        each_draw = candidates.logsumexp(dim=-1).mean(dim=1)
-        soft_maximum = each_draw
+        soft_maximum = candidates.logsumexp(dim=-1).mean(dim=1)
     else:
         soft_maximum = candidates.logsumexp(dim=(1, -1))
     gap = min_q_weight * (temperature * soft_maximum - q)
@@ -603,8 +602,8 @@ class CQLLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CQLLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
         with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
             next_action, next_action_log_prob = (
                 next_dist.rsample_and_log_prob() if not self.max_q_backup else (None, None)
             )
@@ -641,8 +640,9 @@ class CQLLoss(LossModule):
         random_actions = uniform_like(
             self._read(tensordict, keys.action, "action"), -1.0, 1.0, self.generator, n=self.num_random
         )
-        now_actions, now_actions_log_prob = dist.sample_and_log_prob(self.num_random)
-        next_actions, next_actions_log_prob = next_dist.sample_and_log_prob(self.num_random)
+        with torch.no_grad():
+            now_actions, now_actions_log_prob = dist.sample_and_log_prob(self.num_random)
+            next_actions, next_actions_log_prob = next_dist.sample_and_log_prob(self.num_random)
         random_q = qvalue_network.live(
             tensordict,
             keys.state_action_value,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b7aa62395edbb496499a2c12377f3f865cac93e612871f088b3eb8af487d580c
+# specgen: sha256=e35fe3cf3fb71a8fd32901f857d168f4dbb76c7e86bdc3e848f5455dfd440d0a
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -314,16 +314,16 @@ class CrossQLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CrossQLoss.let
-        next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
-        next_action, next_action_log_prob = next_dist.sample_and_log_prob()
+        with torch.no_grad():
+            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_action, next_action_log_prob = next_dist.sample_and_log_prob()
         qvalue_network_joined = joined_values(
             qvalue_network,
             keys.state_action_value,
             [(next_tensordict, {keys.action: next_action}), (tensordict, {})],
             randomness=self.vmap_randomness,
         )
-        with torch.no_grad():
-            qvalue_network_next_of_action = qvalue_network_joined[0].squeeze(-1)
+        qvalue_network_next_of_action = qvalue_network_joined[0].squeeze(-1)
         q = qvalue_network_joined[1].squeeze(-1)
         return cross_q_qvalue(
             next_action_log_prob, qvalue_network_next_of_action, q, self._value_estimate(tensordict),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8be7384c0fbd0df18d70fa7d4b154ffa8b5b2e16a79fb0a834251b58732559c9
+# specgen: sha256=cd8af2cd4abea778016837fdb3db2bd5f6c24d526a1d9eee2865e0a64b3eaebc
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def gail_loss(
     if use_grad_penalty:
         u = not_none(u)
         w = not_none(w)
-        mixed_observation = u * not_none(collector_observation) + (1 - u) * not_none(expert_observation)
-        mixed_action = w * not_none(collector_action) + (1 - w) * not_none(expert_action)
+        mixed_observation = u * collector_observation + (1 - u) * not_none(expert_observation)
+        mixed_action = w * collector_action + (1 - w) * not_none(expert_action)
     penalty: Tensor | None = None
     if use_grad_penalty:
         slope = not_none(discriminator_network_gradient)(not_none(mixed_observation), not_none(mixed_action))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eee08ff54ce1c8b27f75a32383a9ff16023c4cd416bfe3c68f73617f0dc1c679
+# specgen: sha256=f283145b94b2c9d0508ed35ff131a2e38a51c6e991fd6d52a2bcda55ac8d8af0
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ def mappo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
-        gain = standard
+        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
     else:
         gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
@@ -655,8 +654,7 @@ def ippo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
-        gain = standard
+        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
     else:
         gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=00b88ac32bc22593e6c4207530c707ee705bbf38ac3871eb44f3218eebbaea1e
+# specgen: sha256=fcc17a21e84635ab469e4c66dc6f64a0779282cc7bc8c6abab5e2ca281206ced
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -86,10 +86,9 @@ def ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(
+        gain = torch.where(
             sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
         )
-        gain = standard
     else:
         gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
@@ -563,8 +562,7 @@ def clip_ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
-        gain = standard
+        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
     else:
         gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)
@@ -1078,10 +1076,9 @@ def klpenppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(
+        gain = torch.where(
             sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
         )
-        gain = standard
     else:
         gain = advantage.squeeze(-1)
     ratio = torch.exp(step + weight)

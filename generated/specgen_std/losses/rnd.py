@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f16e322f3125718ab94e337f94ce54c7eb99a7e279639668c698dad7f18d90e7
+# specgen: sha256=514bd1e312b5f9e2cf3d0bc2a06bf6508174f7b67b0b740c14b8c5f3c21e3f20
 """Random network distillation."""
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ def rnd_loss(
     """
     # losses.RNDLoss.let
     if obs_rms is not None:
-        near = torch.clamp(obs_rms.normalize(observation), -obs_clip, obs_clip)
-        seen = near
+        seen = torch.clamp(obs_rms.normalize(observation), -obs_clip, obs_clip)
     else:
         seen = observation
     wanted = target_network_frozen_now_of_observation(seen)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b09e3a8bc1b2f67d25b771eebbb0aa58efd3e099c434d1290e1db93b7f23e0c3
+# specgen: sha256=3911c178da20827e3d7b258c7851c8558b5327f9cb04e83e1836b359a90d4dce
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -396,13 +396,11 @@ class SACLoss(LossModule):
         with torch.no_grad():
             next_dist = (
                 actor_network.dist("live", next_tensordict, generator=self.generator)
-                if not self.value_network is not None
+                if self.value_network is None
                 else None
             )
             next_action, next_action_log_prob = (
-                not_none(next_dist).rsample_and_log_prob()
-                if not self.value_network is not None
-                else (None, None)
+                not_none(next_dist).rsample_and_log_prob() if self.value_network is None else (None, None)
             )
             next_q = (
                 qvalue_network.target(
@@ -411,7 +409,7 @@ class SACLoss(LossModule):
                     {keys.action: not_none(next_action)},
                     randomness=self.vmap_randomness,
                 ).squeeze(-1)
-                if not self.value_network is not None
+                if self.value_network is None
                 else None
             )
             value_network_target_next = (
@@ -431,7 +429,7 @@ class SACLoss(LossModule):
             has_value_network=self.value_network is not None,
             loss_function=self.loss_function,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
-            if not self.value_network is not None
+            if self.value_network is None
             else None,
         )
 

@@ -105,7 +105,7 @@ def condition_text(condition: Condition) -> str:
                 return f"given({_named(node.args[0])})"
             case "nonzero":
                 return _named(node.args[0])
-            case "not":
+            case "not" if node.args[0].op not in ("==", "!="):
                 return f"not {text(node.args[0], True)}"
             case "and" | "or":
                 joined = f" {node.op} ".join(text(arg, arg.op != node.op) for arg in node.args)

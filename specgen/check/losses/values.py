@@ -186,7 +186,5 @@ def gradient_type(roles: tuple[str, ...], known: Mapping[str, Type | None]) -> T
     types = [logical(known[role]) for role in roles]
     if len(types) == 1:
         return types[0]
-    size = types[0].dims[0]
-    for one in types[1:]:
-        size = size + one.dims[0]
-    return replace(types[0], dims=(size,))
+    sizes = [dim for one in types for dim in one.sizes]
+    return replace(types[0], dims=(sum(sizes[1:], start=sizes[0]),))

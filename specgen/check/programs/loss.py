@@ -9,6 +9,7 @@ from specgen.check.losses.batch import LOSS_BATCH, with_mask
 from specgen.check.losses.masks import counted, values_of_mask
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.losses.names import part_function, part_record
+from specgen.check.losses.needs import needs_of_forward
 from specgen.check.losses.parts import output_groups
 from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
@@ -110,7 +111,12 @@ def _part(
         for output in outputs
         if output.name in conditions
     }
-    made = guarded(in_no_grad(shared), when, [one for one in absent if one not in there], given)
+
+    def around(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
+        return {one: needed.within(condition) for one, needed in needs_of_forward(loss, needs).items()}
+
+    optional = [one for one in absent if one not in there]
+    made = guarded(in_no_grad(shared), when, optional, given, around)
     returned = tuple(output.name for output in outputs if output.role in ("term", "metric"))
     return LossPart(name, returned, condition, made, trained_through(shared))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
@@ -133,10 +133,16 @@ def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: s
     )
 
 
+_OPPOSITE: Final = {"==": "!=", "!=": "=="}
+"""Not those of order: neither `x < y` nor `x >= y` holds of a number that is none."""
+
+
 def _show_not(node: Typed, printer: Printer) -> Printed:
     (inner,) = node.args
     if inner.op == "given":
         return Printed(f"{printer.text(inner.args[0], ATOM)} is None", COMPARE)
+    if inner.op in _OPPOSITE and node.type.python:
+        return pointwise.infix(_OPPOSITE[inner.op], COMPARE, chained=False)(inner, printer)
     (operand,) = pointwise.operands(node, printer)
     if node.type.python:
         return Printed(f"not {operand.at(NOT)}", NOT)

@@ -65,11 +65,7 @@ class ForwardPrinter:
         self._values = ForwardValues(self._networks, types, frozenset(), list(loss.forward))
         drawn = {made.value.draw: made.name for made in loss.forward if isinstance(made.value, DrawnLogProb)}
         self._scored = drawn
-        self._trained = {made.name for made in loss.forward if made.symbol in trained}
-        for made in reversed(loss.forward):
-            if made.name in self._trained:
-                below = [part for part in parts_of(made.value) if isinstance(part, Alias | DrawnLogProb)]
-                self._trained |= {one.name if isinstance(one, Alias) else one.draw for one in below}
+        self._trained = _trained_through(loss, trained)
 
     def lines(self) -> Iterator[Line]:
         """The assignments of `forward`, in order; those that no gradient goes through in blocks without gradients."""
@@ -294,9 +290,23 @@ def reader(loss: CheckedLoss, role: LossRole) -> str:
     return "self._read_number" if number and not loss.samples else "self._read"
 
 
+def _trained_through(loss: CheckedLoss, trained: frozenset[Symbol]) -> frozenset[str]:
+    """The values of the class that a gradient may go through; a draw by `sample` sends none on but by its likelihood."""
+    stopped = {
+        made.name for made in loss.forward if isinstance(made.value, Draw) and made.value.kind == "sample"
+    }
+    found = {made.name for made in loss.forward if made.symbol in trained} - stopped
+    for made in reversed(loss.forward):
+        if made.name in found:
+            below = list(parts_of(made.value))
+            found |= {one.name for one in below if isinstance(one, Alias)} - stopped
+            found |= {one.draw for one in below if isinstance(one, DrawnLogProb)}
+    return frozenset(found)
+
+
 def _computes(value: ForwardValue) -> bool:
-    """Whether something of a value might be computed with gradients."""
-    still = Alias | Data | Noise | Bernoulli | Chosen | NetworkBuffer
+    """Whether something of a value might be computed with gradients: what it is of an earlier one costs nothing."""
+    still = Alias | Data | Noise | Bernoulli | Chosen | NetworkBuffer | Split
     return any(not isinstance(part, still) for part in parts_of(value))
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from specgen.check.lints.gradients import Gradients
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
+from specgen.check.losses.needs import next_symbol, stored_symbol
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -23,7 +24,7 @@ from specgen.plan.losses.coefficients import (
     param_plan,
     param_refusals,
 )
-from specgen.plan.losses.conditions import condition_code, next_symbol, stored_symbol
+from specgen.plan.losses.conditions import condition_code
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from specgen.check.losses.forward import Forward
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss, CheckedModule, LossNetwork, LossRole, ParamRead
+from specgen.check.losses.needs import role_symbol
 from specgen.check.model import Statement, identifier
 from specgen.check.programs.loss import LossPart, has_network, random_network
 from specgen.expr import Symbol
-from specgen.plan.losses.conditions import role_symbol
-from specgen.plan.losses.needs import needs_of_forward
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, values_in
 from specgen.values import dataclass
 
@@ -95,7 +94,6 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
     """What the pure function of a part takes."""
     given = {one.symbol for one in part.program.inputs}
     path = f"losses.{loss.name}"
-    needs = needs_of_forward(loss, part.guarded.needs)
     return PartArguments(
         part=part,
         values=tuple(made for made in loss.forward if made.symbol in given),
@@ -106,7 +104,7 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
         modules=tuple(one for one in loss.modules if one.symbol in given),
         networks=tuple(one for one in loss.networks if has_network(path, one) in given),
         plain=tuple(one for one in loss.networks if one.certain and random_network(path, one) in given),
-        needs={symbol: condition.within(part.condition) for symbol, condition in needs.items()},
+        needs=part.guarded.needs,
         masked=any(one.symbol.path == f"{path}.given.mask" for one in part.program.inputs),
         estimates=any(one.kind == "function" for one in part.program.inputs),
         there=values_in(part.condition.typed),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=05647a94c5c27d92d0926f93796645c484c285162d6dd2d873dfe62e23a1f594
+# specgen: sha256=2194309a2ef30e660fa4ce0ed3ef14c607114a65c741d39f12be7ebe0052d895
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ class TogetherQTerms(NamedTuple):
     """[*batch], before the reduction"""
 
 
-def together_q(q: Tensor, critic_next_of_action: Tensor | None, *, bootstrap: bool) -> TogetherQTerms:
+def together_q(
+    next_action: Tensor, q: Tensor, critic_next_of_action: Tensor | None, *, bootstrap: bool
+) -> TogetherQTerms:
     """`loss_q` of `TogetherLoss`, one value per sample.
 
     Args:
+        next_action: value without a type [*batch], from `actor`.
         q: float32 [*batch], from `critic`.
         critic_next_of_action: float32 [*batch], from `critic`; needed where bootstrap.
         bootstrap: bool.
@@ -172,15 +175,15 @@ class TogetherLoss(LossModule):
         actor = self.functional_network("actor")
         critic = self.functional_network("critic")
         # losses.TogetherLoss.let
-        actor_next = actor.dist("live", next_tensordict, generator=self.generator)
-        next_action = actor_next.sample()
+        with torch.no_grad():
+            actor_next = actor.dist("live", next_tensordict, generator=self.generator)
+            next_action = actor_next.sample()
         critic_joined = joined_values(
             critic, keys.state_action_value, [(tensordict, {}), (next_tensordict, {keys.action: next_action})]
         )
         q = critic_joined[0].squeeze(-1)
-        with torch.no_grad():
-            critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
-        return together_q(q, critic_next_of_action, bootstrap=self.bootstrap)
+        critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
+        return together_q(next_action, q, critic_next_of_action, bootstrap=self.bootstrap)
 
     def _together_actor_terms(self, tensordict: TensorDictBase) -> TogetherActorTerms:
         """`loss_actor` of `TogetherLoss`, one value per sample."""

@@ -14,8 +14,7 @@ from specgen.check.losses.forward import (
     values_below,
 )
 from specgen.check.losses.model import CheckedLoss
-from specgen.expr import Symbol
-from specgen.plan.losses.conditions import next_symbol, role_symbol, stored_symbol
+from specgen.expr import Symbol, Type
 from specgen.program.conditions import NEVER, Condition, condition_of
 
 
@@ -58,3 +57,18 @@ def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Ma
     for made in reversed(loss.forward):
         read(made.value, found.get(made.symbol, NEVER))
     return found
+
+
+def role_symbol(loss: CheckedLoss, role: str) -> Symbol:
+    """What the data hold under the key of a role, also where expressions can't read it."""
+    return loss.symbols.get(f"keys.{role}") or Symbol(f"losses.{loss.name}.keys.{role}", role, Type("any"))
+
+
+def next_symbol(loss: CheckedLoss, role: str) -> Symbol:
+    """What the next record holds under the key of a role that is of the data."""
+    return Symbol(f"losses.{loss.name}.next.{role}", role, Type("any"))
+
+
+def stored_symbol(loss: CheckedLoss, network: str) -> Symbol:
+    """The parameters of its distribution that a policy wrote into the data."""
+    return Symbol(f"losses.{loss.name}.stored.{network}", network, Type("any"))
