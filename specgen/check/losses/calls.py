@@ -8,6 +8,7 @@ from typing import Final
 from specgen.check.losses.forward import NetworkCall, Record, Variant
 from specgen.check.losses.model import LossNetwork
 from specgen.diagnostics import Rule, Sink, did_you_mean, suggestion
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules.loss_modules import PLAIN
 from specgen.expr import SourceText, Type, tree
@@ -79,7 +80,7 @@ class CallReader:
         if variant == "stored" and (not network.policy or expr.keywords):
             what = ", which reads nothing else" if network.policy else f"; `{name}` is no policy"
             message = f"`.stored` is the distribution that a policy wrote into the data{what}"
-            self._error(rules.STORED, expr, message, f"write {name}.frozen({record})")
+            self._error(value_rules.STORED, expr, message, f"write {name}.frozen({record})")
             return None
         if variant == "target" and network.target is False:
             message = f"`{name}` has no target parameters"

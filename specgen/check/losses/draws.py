@@ -9,7 +9,7 @@ from specgen.check.losses.distributions import UNTYPED
 from specgen.check.losses.forward import Bernoulli, Chosen, Count, ForwardValue, Noise
 from specgen.check.losses.values import ForwardValues
 from specgen.diagnostics import Rule, Sink
-from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.expr import Binding, SourceText, Type, infer, tree
 from specgen.expr.dtypes import is_float
 from specgen.expr.tree import Expr
@@ -78,13 +78,13 @@ class DrawReader:
         extra = [one for one in given if one not in needs]
         twice = len(given) > len(set(given))
         if len(call.args) != takes or twice or not set(needs) <= set(given) or not set(extra) <= set(may):
-            self._fail(rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
+            self._fail(value_rules.DRAW, call, f"`{name}` is called as {DRAW_FUNCTIONS[name]}", None)
             return None
         if name == "bernoulli":
             return self._bernoulli(call.args[0], site)
         if value is None:
             message = f"`{name}` takes data, or what a network or a draw gives, and this is computed of them"
-            self._fail(rules.DRAW, drawn_for(call)[0], message, None)
+            self._fail(value_rules.DRAW, drawn_for(call)[0], message, None)
             return None
         type = values.type_of(value)
         return (
@@ -98,7 +98,7 @@ class DrawReader:
         if isinstance(type, Distribution) or not is_float(type.dtype):
             what = "has no type" if type.dtype == UNTYPED.dtype else f"is {type}"
             message = f"noise has the shape of floating-point numbers, `{self._written(like)}` {what}"
-            self._fail(rules.DRAW, like, message, None)
+            self._fail(value_rules.DRAW, like, message, None)
             return None
         if call.function.path == "normal_like":
             return Noise(value, site)
@@ -111,7 +111,7 @@ class DrawReader:
         if low.typed.interval.low > high.typed.interval.high:
             first, last = map(self._written, call.args)
             message = f"the draw is from `low` up to `high`, and `{first}` is greater than `{last}`"
-            self._fail(rules.DRAW, call.args[1], message, f"write uniform({last}, {first}, …)")
+            self._fail(value_rules.DRAW, call.args[1], message, f"write uniform({last}, {first}, …)")
             return None
         return Noise(value, site, (low, high), count)
 
@@ -123,17 +123,17 @@ class DrawReader:
         if typed.type.python and typed.type.dtype not in ("bool", "str"):
             return Count(expr, self.source, typed)
         message = f"an end of a draw is a number, or computed from parameters; `{self._written(expr)}` is {typed.type}"
-        self._fail(rules.DRAW, expr, message, "draw between 0 and 1, and scale that")
+        self._fail(value_rules.DRAW, expr, message, "draw between 0 and 1, and scale that")
         return None
 
     def _chosen(self, call: tree.Call, value: ForwardValue, type: Type, site: int) -> Chosen | None:
         axis = call.keywords[0].value
         if not isinstance(axis, tree.Name) or axis.path != "ensemble":
-            self._fail(rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
+            self._fail(value_rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
             return None
         if "ensemble" not in type.axes:
             message = f"`{self._written(call.args[0])}` is {type}: it has no axis `ensemble`"
-            self._fail(rules.DRAW, call.args[0], message, None)
+            self._fail(value_rules.DRAW, call.args[0], message, None)
             return None
         count = self.count(call.args[1], "k")
         return None if count is False or count is None else Chosen(value, count, site)
@@ -147,7 +147,7 @@ class DrawReader:
             return Bernoulli(Count(expr, self.source, typed), site)
         message = f"`{self._written(expr)}` is not known to be a probability, a number of parameters"
         help = "declare it: `params: {fraction: {default: 0.25, min: 0, max: 1}}`"
-        self._fail(rules.DRAW, expr, message, help)
+        self._fail(value_rules.DRAW, expr, message, help)
         return None
 
     def count(self, expr: Expr | None, name: str) -> Count | Literal[False] | None:
@@ -163,7 +163,7 @@ class DrawReader:
             f"`{name}` is how many are drawn, a whole number of at least 1, and this is not known to be one"
         )
         help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
-        self._fail(rules.DISTRIBUTION if name == "n" else rules.DRAW, expr, message, help)
+        self._fail(value_value_rules.DISTRIBUTION if name == "n" else value_rules.DRAW, expr, message, help)
         return False
 
     def _written(self, expr: Expr) -> str:

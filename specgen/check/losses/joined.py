@@ -8,7 +8,7 @@ from dataclasses import replace
 from specgen.check.losses.forward import Alias, DrawnLogProb, Forward, Joint, NetworkCall, Split, parts_of
 from specgen.check.losses.model import LossNetwork
 from specgen.diagnostics import Sink
-from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.program.names import numbered
 from specgen.schema.load import SchemaFile
 
@@ -39,20 +39,22 @@ def joined_calls(
         if len(calls) < 2:
             message = f"there are not two calls of `{network.name}` with its trained parameters that could run as one"
             sink.add(
-                rules.JOINED.at(place, message, help="leave out `joined`, or call it with `now` and `next`")
+                value_rules.JOINED.at(
+                    place, message, help="leave out `joined`, or call it with `now` and `next`"
+                )
             )
             continue
         unfit = next((one for one in calls if one.type.axes not in ((), ("ensemble",))), None)
         if unfit is not None:
             message = f"`{unfit.name}` has values for each draw, and one batch has one value for each sample"
-            sink.add(rules.JOINED.at(place, message, help="draw one, or leave out `joined`"))
+            sink.add(value_rules.JOINED.at(place, message, help="draw one, or leave out `joined`"))
             continue
         made = _together(values, network.name, calls)
         if made is None:
             message = (
                 f"a call of `{network.name}` needs what another one gives, so that they can't run as one"
             )
-            sink.add(rules.JOINED.at(place, message, help="leave out `joined`"))
+            sink.add(value_rules.JOINED.at(place, message, help="leave out `joined`"))
             continue
         values = made
     return values

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from specgen.check.losses.model import LossNetwork
-from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.expr import Binding, Typed
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
@@ -20,16 +20,16 @@ def _infer(site: Site, fewest: float) -> Typed | None:
     axis, index = site.options["axis"], site.options["index"]
     assert isinstance(index, Typed)
     if not isinstance(axis, NamedAxis) or x.type.axes[axis] != "ensemble":
-        site.fail(rules.MEMBER, "`take` takes a member: axis=ensemble")
+        site.fail(value_rules.MEMBER, "`take` takes a member: axis=ensemble")
         return None
     number = index.static
     if not isinstance(number, int) or number < 0:
         message = f"`{site.written(index)}` is no number of a member: they are 0, 1, …"
-        site.fail(rules.MEMBER, message, at=index)
+        site.fail(value_rules.MEMBER, message, at=index)
         return None
     if number >= fewest:
         message = f"there may be no member {number}: the fewest are {fewest:.0f}"
-        site.fail(rules.MEMBER, message, at=index, help=f"let there be more: `min: {number + 1}`")
+        site.fail(value_rules.MEMBER, message, at=index, help=f"let there be more: `min: {number + 1}`")
         return None
     kind = replace(x.type, axes=(), col=False)
     return site.node(kind, axis=axis, index=number)

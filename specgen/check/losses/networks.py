@@ -38,6 +38,7 @@ from specgen.check.losses.records import alike, misfit, no_output, not_a_value, 
 from specgen.check.losses.values import ForwardValues, logical
 from specgen.diagnostics import Rule, Sink, suggestion
 from specgen.diagnostics.rules import expressions as expression_rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules.loss_conditions import RECORD
 from specgen.expr import Binding, SourceText, Type, tree
@@ -280,7 +281,7 @@ class NetworkCalls:
         if len(expr.args) != 1 + len(signature.takes) or keywords.keys() - (
             {"n"} if signature.counts else set()
         ):
-            self._error(rules.DISTRIBUTION, expr, f"`{name}` is called as {signature.written}", None)
+            self._error(value_rules.DISTRIBUTION, expr, f"`{name}` is called as {signature.written}", None)
             return None
         distributions = expr.args[: 2 if signature.takes == ("distribution",) else 1]
         found = [self._distribution(arg, hoisted) for arg in distributions]
@@ -319,7 +320,7 @@ class NetworkCalls:
                 self._error(expression_rules.UNDEFINED, expr, f"undefined name `{written}`", near)
                 return None
             help = "call a network that is declared with `policy`, or write the name of what that gave"
-            self._error(rules.DISTRIBUTION, expr, f"`{written}` is no distribution", help)
+            self._error(value_rules.DISTRIBUTION, expr, f"`{written}` is no distribution", help)
         return None
 
     def _output(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
@@ -357,7 +358,7 @@ class NetworkCalls:
         """The derivative of what a call of a network gives; None after reporting a mistake."""
         roles = roles_of_gradient(expr, self._source, self.values)
         if isinstance(roles, WrongGradient):
-            self._error(rules.GRADIENT, roles.at, roles.message, roles.help)
+            self._error(value_rules.GRADIENT, roles.at, roles.message, roles.help)
             return None
         (of, *_), called = expr.args, None
         if isinstance(of, tree.Call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.expr import Interval, Typed
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
@@ -18,17 +18,17 @@ def _infer(site: Site) -> Typed | None:
     for value in site.values:
         if value.type.rank != 1 or value.type.open or value.type.axes or not is_float(value.type.dtype):
             message = f"`project` takes vectors with one number for each atom, `{site.written(value)}` is {value.type}"
-            site.fail(rules.PROJECTION, message, at=value)
+            site.fail(value_rules.PROJECTION, message, at=value)
             return None
     if support.type.level == "batch" or masses.type.level != "batch":
         one, other = site.written(support), site.written(masses)
         message = f"the support is the same for all samples, and masses are of each: `{one}`, `{other}`"
         help = "write project(masses, places, support), the support a buffer of a network"
-        site.fail(rules.PROJECTION, message, at=support, help=help)
+        site.fail(value_rules.PROJECTION, message, at=support, help=help)
         return None
     if len({value.type.dims for value in site.values}) > 1:
         kinds = ", ".join(f"`{site.written(value)}` is {value.type}" for value in site.values)
-        site.fail(rules.PROJECTION, f"masses, places and the support are of the same atoms: {kinds}")
+        site.fail(value_rules.PROJECTION, f"masses, places and the support are of the same atoms: {kinds}")
         return None
     return site.node(replace(masses.type, col=False))
 

@@ -9,7 +9,7 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.model import LossNetwork
 from specgen.check.losses.values import ForwardValues
 from specgen.diagnostics import Rule, suggestion
-from specgen.diagnostics.rules import losses as rules
+from specgen.diagnostics.rules import loss_values as value_rules
 from specgen.diagnostics.rules.loss_conditions import RECORD
 from specgen.expr import Type, tree
 from specgen.expr.tree import Expr
@@ -50,7 +50,7 @@ def not_a_value(
         return RECORD, *_several(written, made.type)
     if made.inner:
         help = f"write one of {', '.join(DISTRIBUTION_FUNCTIONS)} of it"
-        return rules.DISTRIBUTION, f"`{written}` is a distribution, not a value", help
+        return value_rules.DISTRIBUTION, f"`{written}` is a distribution, not a value", help
     if made.type.dtype != UNTYPED.dtype or made.replaced:
         return None
     role = networks[made.network].output
@@ -58,7 +58,7 @@ def not_a_value(
     message = (
         f"`{written}` is a value of `{role}`, which has no type, so that nothing can be computed with it"
     )
-    return rules.DISTRIBUTION, message, help
+    return value_rules.DISTRIBUTION, message, help
 
 
 def _several(written: str, record: Record) -> tuple[str, str]:
