@@ -16,9 +16,7 @@ def imitation_loss(
     """
     # losses.ImitationLoss.terms
     loss = (
-        -not_none(dist_log_prob)
-        if random_actor_network
-        else distance_loss(not_none(dist_mode), not_none(action), "l2")
+        -not_none(dist_log_prob) if random_actor_network else distance_loss(not_none(dist_mode), action, "l2")
     )
     loss_size = (
         weight * (not_none(dist_mode) ** 2).sum(dim=-1)

@@ -26,13 +26,11 @@ def nested_loss(
         step = v - old.squeeze(-1)
         short = torch.clamp(step, -scale, scale) if clipped else None
         from_old = (not_none(short) if clipped else step) + old.squeeze(-1)
-        distance_near = (from_old - target.squeeze(-1)) ** 2
-        error = distance_near
+        error = (from_old - target.squeeze(-1)) ** 2
     else:
         error = (v - target.squeeze(-1)) ** 2
     if limit is not None:
-        bounded = torch.clamp(error, max=limit)
-        chosen = bounded
+        chosen = torch.clamp(error, max=limit)
     else:
         chosen = error
     # losses.NestedLoss.terms

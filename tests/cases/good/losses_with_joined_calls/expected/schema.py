@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=05647a94c5c27d92d0926f93796645c484c285162d6dd2d873dfe62e23a1f594
+# specgen: sha256=961c1dc9dd5b5fa7ac156c21ea1e13049cb4b73efd3a94b8ecda44ce72521f20
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -172,14 +172,14 @@ class TogetherLoss(LossModule):
         actor = self.functional_network("actor")
         critic = self.functional_network("critic")
         # losses.TogetherLoss.let
-        actor_next = actor.dist("live", next_tensordict, generator=self.generator)
-        next_action = actor_next.sample()
+        with torch.no_grad():
+            actor_next = actor.dist("live", next_tensordict, generator=self.generator)
+            next_action = actor_next.sample()
         critic_joined = joined_values(
             critic, keys.state_action_value, [(tensordict, {}), (next_tensordict, {keys.action: next_action})]
         )
         q = critic_joined[0].squeeze(-1)
-        with torch.no_grad():
-            critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
+        critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
         return together_q(q, critic_next_of_action, bootstrap=self.bootstrap)
 
     def _together_actor_terms(self, tensordict: TensorDictBase) -> TogetherActorTerms:
