@@ -64,7 +64,7 @@ def guarded(
     )
     absent -= set(nullable)
     always = (one.symbol for one in program.inputs if one.kind == "data" and one.symbol not in absent)
-    witness = next((s for s in always if s.type.level == "batch" and found.get(s) == ALWAYS), None)
+    witness = next((s for s in always if s.type.level == "batch" and needs.found.get(s) == ALWAYS), None)
     body = _Guards(found, frozenset(absent), witness).body(program.body)
     return Guarded(with_body(program, body), found)
 

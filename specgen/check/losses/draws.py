@@ -163,7 +163,7 @@ class DrawReader:
             f"`{name}` is how many are drawn, a whole number of at least 1, and this is not known to be one"
         )
         help = "declare it: `params: {n_draws: {default: 1, min: 1}}`"
-        self._fail(value_value_rules.DISTRIBUTION if name == "n" else value_rules.DRAW, expr, message, help)
+        self._fail(value_rules.DISTRIBUTION if name == "n" else value_rules.DRAW, expr, message, help)
         return False
 
     def _written(self, expr: Expr) -> str:

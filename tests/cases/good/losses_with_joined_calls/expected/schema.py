@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2194309a2ef30e660fa4ce0ed3ef14c607114a65c741d39f12be7ebe0052d895
+# specgen: sha256=961c1dc9dd5b5fa7ac156c21ea1e13049cb4b73efd3a94b8ecda44ce72521f20
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -33,13 +33,10 @@ class TogetherQTerms(NamedTuple):
     """[*batch], before the reduction"""
 
 
-def together_q(
-    next_action: Tensor, q: Tensor, critic_next_of_action: Tensor | None, *, bootstrap: bool
-) -> TogetherQTerms:
+def together_q(q: Tensor, critic_next_of_action: Tensor | None, *, bootstrap: bool) -> TogetherQTerms:
     """`loss_q` of `TogetherLoss`, one value per sample.
 
     Args:
-        next_action: value without a type [*batch], from `actor`.
         q: float32 [*batch], from `critic`.
         critic_next_of_action: float32 [*batch], from `critic`; needed where bootstrap.
         bootstrap: bool.
@@ -183,7 +180,7 @@ class TogetherLoss(LossModule):
         )
         q = critic_joined[0].squeeze(-1)
         critic_next_of_action = critic_joined[1].squeeze(-1) if self.bootstrap else None
-        return together_q(next_action, q, critic_next_of_action, bootstrap=self.bootstrap)
+        return together_q(q, critic_next_of_action, bootstrap=self.bootstrap)
 
     def _together_actor_terms(self, tensordict: TensorDictBase) -> TogetherActorTerms:
         """`loss_actor` of `TogetherLoss`, one value per sample."""
