@@ -70,7 +70,7 @@ def import_text(imports: Iterable[Import], indent: int = 0) -> str:
         names = modules[section, module]
         if None in names:
             lines.append(f"import {module}")
-        if listed := sorted((name for name in names if name is not None), key=_import_order):
+        if listed := sorted((name for name in names if name is not None), key=import_order):
             lines.append(from_text(module, listed, indent))
     return "\n".join(lines)
 
@@ -86,7 +86,7 @@ def from_text(module: str, names: Sequence[str], indent: int = 0) -> str:
     return bracketed(f"{head}(", names, ")", indent)
 
 
-def _import_order(name: str) -> tuple[int, str]:
+def import_order(name: str) -> tuple[int, str]:
     """Constants, then classes, then functions, as isort has it."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 

@@ -13,6 +13,7 @@ from specgen.emit.layout import (
     bracketed,
     filled,
     from_text,
+    import_order,
     import_text,
     key_type,
     keyed,
@@ -81,7 +82,7 @@ _HOW = "Change that and run `specgen build`; extend by subclassing."
 
 
 def _exports(names: Iterable[str]) -> str:
-    return bracketed("__all__ = [", [literal(name) for name in sorted(names)], "]")
+    return bracketed("__all__ = [", [literal(name) for name in sorted(names, key=import_order)], "]")
 
 
 class _KeptTemplates(BytecodeCache):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bda0ebb648f8f3952eba5b7b143b0565757632d5d939faa0a8d4cd0ed4568e3c
+# specgen: sha256=ac22585acef95690fdef54cc2d682df417bf52faf8d0625ec1370e73a9032a7f
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -53,11 +53,11 @@ from .td3 import (
 )
 
 __all__ = [
-    "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
+    "DAPO", "A2CCriticTerms", "A2CLoss", "A2CLossOutput", "A2CObjectiveTerms", "BCLoss", "BCLossOutput",
     "BCLossTerms", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "CQLLoss", "CQLLossOutput",
     "CQLLossTerms", "ClipPPOCriticTerms", "ClipPPOLoss", "ClipPPOLossOutput", "ClipPPOObjectiveTerms",
-    "CrossQActorTerms", "CrossQLoss", "CrossQLossOutput", "CrossQQvalueTerms", "DAPO", "DAPOOutput",
-    "DAPOTerms", "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
+    "CrossQActorTerms", "CrossQLoss", "CrossQLossOutput", "CrossQQvalueTerms", "DAPOOutput", "DAPOTerms",
+    "DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms", "DQNLoss", "DQNLossOutput",
     "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",

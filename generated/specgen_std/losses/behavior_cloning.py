@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61f12cc08f506b13342e84b1d4a88fc159f6495209251a1c9bfc109e94ccea74
+# specgen: sha256=25edfc0b5322b3ebd2edbcfdb796fa778ff5d49060fd5d94a5a4a03472c28b19
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -55,20 +55,18 @@ def bc_loss(
     by_likelihood = loss_function == "cross_entropy" if loss_function is not None else random_actor_network
     l2_distance = (
         distance_loss(not_none(predicted), action, "l2")
-        if loss_function is None
-        and not random_actor_network
-        or loss_function is not None
-        and loss_function != "cross_entropy"
-        and loss_function != "l1"
-        and loss_function != "smooth_l1"
+        if (loss_function is None and not random_actor_network)
+        or (
+            loss_function is not None
+            and loss_function != "cross_entropy"
+            and loss_function != "l1"
+            and loss_function != "smooth_l1"
+        )
         else None
     )
     distant: Tensor | None = None
-    if (
-        loss_function is None
-        and not random_actor_network
-        or loss_function is not None
-        and loss_function != "cross_entropy"
+    if (loss_function is None and not random_actor_network) or (
+        loss_function is not None and loss_function != "cross_entropy"
     ):
         if loss_function is not None:
             if loss_function != "l1":
@@ -183,17 +181,14 @@ class BCLoss(LossModule):
         dist = actor_network.dist("live", tensordict, generator=self.generator, plain=keys.action)
         predicted = (
             dist.mode()
-            if self.loss_function is None
-            and not self.random_actor_network
-            or self.loss_function is not None
-            and self.loss_function != "cross_entropy"
+            if (self.loss_function is None and not self.random_actor_network)
+            or (self.loss_function is not None and self.loss_function != "cross_entropy")
             else None
         )
         # losses.BCLoss.terms
         dist_log_prob = (
             dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-            if self.random_actor_network
-            and self.loss_function is None
+            if (self.random_actor_network and self.loss_function is None)
             or self.loss_function == "cross_entropy"
             else None
         )

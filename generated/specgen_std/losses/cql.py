@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=190a413c5e923b626f10ca1ad468f46b54c44c94018d47afe591b357dd040769
+# specgen: sha256=b974895517bf1fbc4ccb48b1a0806c3902e3b6dd0f3d3bf928c22853f2ffa3d3
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -664,7 +664,7 @@ class CQLLoss(LossModule):
             draws=True,
             randomness=self.vmap_randomness,
         ).squeeze(-1)
-        imitation_action, imitation_action_log_prob = dist.rsample_and_log_prob()
+        _, imitation_action_log_prob = dist.rsample_and_log_prob()
         # losses.CQLLoss.terms
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         terms = cql_loss(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4e72305e97cf835278aae738962756b3cda15ae2f087b3516613626e4d2aca08
+# specgen: sha256=1c237475ff611cb0ba3bb95a2b298e3f1abbe4485bb2cf1820b9f9031c288eb1
 """Decision transformers."""
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ class OnlineDTLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         # losses.OnlineDTLoss.let
         dist = actor_network.dist("live", tensordict, generator=self.generator)
-        drawn, drawn_log_prob = dist.rsample_and_log_prob(self.samples_mc_entropy)
+        _, drawn_log_prob = dist.rsample_and_log_prob(self.samples_mc_entropy)
         # losses.OnlineDTLoss.terms
         dist_log_prob = dist.log_prob(
             self._read_without_gradient(tensordict, keys.action_target, "action_target")

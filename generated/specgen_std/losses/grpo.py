@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=28ba611a0fd6add0ab2b15187b41133c0742f276c7f17a5e320cf2f01ecbef3e
+# specgen: sha256=6ca33fb73eb8992f5273d4d0ca40bf3238cfb53453e5239f453f16fffa7ab470
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
 __all__ = [
-    "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "DAPO", "DAPOOutput", "DAPOTerms", "GRPOLoss",
+    "DAPO", "CISPOLoss", "CISPOLossOutput", "CISPOLossTerms", "DAPOOutput", "DAPOTerms", "GRPOLoss",
     "GRPOLossOutput", "GRPOLossTerms",
 ]
 

@@ -104,13 +104,23 @@ def _compare(sign: str, doc: str, python: Callable[..., bool]) -> Builtin:
     )
 
 
+def _show_either(node: Typed, printer: Printer) -> Printed:
+    """`a or b` of Python; an `and` among them has parentheses, as linters want them."""
+    floors = [OR if arg.op == "or" else NOT for arg in node.args]
+    left, right = (
+        one.at(floor) for one, floor in zip(pointwise.operands(node, printer), floors, strict=True)
+    )
+    return Printed(f"{left} or {right}", OR)
+
+
 def _logic(word: str, sign: str, doc: str, python: Callable[..., bool], numpy: str) -> Builtin:
-    words = (OR, AND)[word == "and"]
     bits = (BIT_OR, BIT_AND)[word == "and"]
 
     def show(node: Typed, printer: Printer) -> Printed:
+        if node.type.python and word == "or":
+            return _show_either(node, printer)
         if node.type.python:
-            return pointwise.infix(word, words)(node, printer)
+            return pointwise.infix(word, AND)(node, printer)
         for own, other in (node.args, node.args[::-1]):
             if own.static is (word == "and") and other.type == node.type:
                 return printer.show(other)  # `false or x` is x

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
@@ -48,10 +48,15 @@ class ForwardPrinter:
         loss: the loss.
         needed: when each value is needed.
         trained: the arguments of the pure function that a gradient may go through.
+        handed: the values that the pure function takes.
     """
 
     def __init__(
-        self, loss: CheckedLoss, needed: Callable[[Symbol], Condition], trained: frozenset[Symbol]
+        self,
+        loss: CheckedLoss,
+        needed: Callable[[Symbol], Condition],
+        trained: frozenset[Symbol],
+        handed: Iterable[Forward],
     ) -> None:
         self._loss = loss
         self._needed = needed
@@ -66,6 +71,10 @@ class ForwardPrinter:
         drawn = {made.value.draw: made.name for made in loss.forward if isinstance(made.value, DrawnLogProb)}
         self._scored = drawn
         self._trained = _trained_through(loss, trained)
+        below = (part for made in loss.forward for part in parts_of(made.value))
+        self._read_by_name = {one.name for one in below if isinstance(one, Alias)} | {
+            one.name for one in handed
+        }
 
     def lines(self) -> Iterator[Line]:
         """The assignments of `forward`, in order; those that no gradient goes through in blocks without gradients."""
@@ -92,7 +101,8 @@ class ForwardPrinter:
         value, name, otherwise = self.value(made.value), made.name, "None"
         if isinstance(made.value, Draw) and name in self._scored:
             value = self._draw(made.value, "_and_log_prob")
-            name, otherwise = f"{name}, {self._scored[name]}", "(None, None)"
+            draw = name if name in self._read_by_name else "_"
+            name, otherwise = f"{draw}, {self._scored[name]}", "(None, None)"
         value = where_needed(self._loss, self._needed(made.symbol), value, otherwise)
         return using(f"{name} = {value}", *value.uses)
 

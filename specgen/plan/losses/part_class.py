@@ -22,7 +22,7 @@ from specgen.program.conditions import ALWAYS
 
 def part_plan(loss: CheckedLoss, part: PartArguments) -> PartPlan:
     """A part as the class computes it."""
-    printer, forward = ForwardPrinter(loss, part.needed, part.part.trained), part.forward(loss)
+    printer, forward = ForwardPrinter(loss, part.needed, part.part.trained, part.values), part.forward(loss)
     owner = "terms" if part.alone else f"{part.part.name}_terms"
     calls = [below for made in forward for below in parts_of(made.value) if isinstance(below, NetworkCall)]
     return PartPlan(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5050ea2ce7444d96dd8abe10f148e65aa23a6081c4d4fb6a58c3377cc772356f
+# specgen: sha256=f01c204316bdf88cda40b5db54a5475e9383af0db510f75fc63b8532485c3575
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class DrawnLoss(LossModule):
             self.generator,
             n=self.draws,
         )
-        chosen, chosen_log_prob = dist.sample_and_log_prob(self.draws)
+        _, chosen_log_prob = dist.sample_and_log_prob(self.draws)
         q = critic.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(-1)
         critic_now_of_action = critic.live(
             tensordict,
