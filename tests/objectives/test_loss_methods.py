@@ -70,7 +70,7 @@ def test_the_loss_is_the_term_with_its_metrics(name: str, method: str, term: str
     assert set(metrics) == {key for key in part if not key.startswith("loss")}
     for key, metric in metrics.items():
         torch.testing.assert_close(metric, expected[key], msg=key)
-    assert loss.out_keys == cls.out_keys
+    assert loss.out_keys == made(cls).out_keys
 
 
 def test_a_selection_stays() -> None:

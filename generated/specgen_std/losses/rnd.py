@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=514bd1e312b5f9e2cf3d0bc2a06bf6508174f7b67b0b740c14b8c5f3c21e3f20
+# specgen: sha256=e9747cc4566f894e092cc7a32a5c86b15101c3a1a24bb895eefcbfd0517b3dbb
 """Random network distillation."""
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class RNDLoss(LossModule):
         )
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        self.predictor_network = predictor_network
-        self.target_network = target_network
+        self._keep_module("predictor_network", predictor_network)
+        self._keep_module("target_network", target_network)
         self._stop_training("target_network")
 
     @property

@@ -216,6 +216,16 @@ class FunctionalModule(TensorDictModuleParent):
                 found |= dict.fromkeys(one.parameters())
         return [parameter for parameter in found if parameter.requires_grad]
 
+    def _keep_module(self, name: str, module: nn.Module) -> None:
+        """Hold a network as an ordinary child.
+
+        Raises:
+            TypeError: if it is no module.
+        """
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"{name} must be an nn.Module, got {type(module).__name__}")
+        setattr(self, name, module)
+
     def _stop_training(self, name: str) -> None:
         """Let the parameters of a network require no gradients; they stay in the state."""
         for parameter in self._trainable([name]):

@@ -75,9 +75,9 @@ class ModelLoss(LossModule):
         self.fraction = fraction
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        self.model = model
-        self.features = features
-        self.reward_model = reward_model
+        self._keep_module("model", model)
+        self._keep_module("features", features)
+        self._keep_module("reward_model", reward_model)
         self.convert_to_functional(fixed, "fixed", create_target_params=False)
         self._stop_training("features")
         self._stop_training("fixed")
