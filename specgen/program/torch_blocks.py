@@ -48,13 +48,13 @@ class BlockPrinter:
 
 def block_lines(block: Block, printer: BlockPrinter) -> list[str]:
     """The `if` of a block; in front of it, what is read behind it and is None elsewhere."""
-    elsewhere = set(always_made(block.otherwise))
+    either = set(always_made(block.body)) & set(always_made(block.otherwise))
     lines: list[str] = []
     for symbol in block.results:
         if symbol in printer.forced:  # declared in front of the block around this one
             continue
         name = printer.forced[symbol] = printer.new_name(symbol)
-        if symbol not in elsewhere:
+        if symbol not in either:
             kind = PYTHON_TYPES[symbol.type.dtype] if symbol.type.python else "Tensor"
             if kind == "Tensor":
                 printer.texts.uses.add(kind)

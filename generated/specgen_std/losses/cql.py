@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b974895517bf1fbc4ccb48b1a0806c3902e3b6dd0f3d3bf928c22853f2ffa3d3
+# specgen: sha256=1cc0613413aa3fed002d3855a3d85612c3479feccc44d650e4792a77ee54f41e
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -315,6 +315,7 @@ def cql_loss(
     alpha = torch.exp(log_alpha).detach()
     with torch.no_grad():
         backup_q: Tensor | None = None
+        soft: Tensor | None = None
         if max_q_backup:
             backup_q = not_none(qvalue_network_target_next_of_action).amax(dim=1)
         else:
