@@ -18,6 +18,7 @@ class Import:
 
 
 FUNCTIONAL = (
+    "broadcast_tensors",
     "categorical_quantile",
     "class_indices",
     "euler",
@@ -219,6 +220,7 @@ PYTHON_FUNCTIONS = frozenset(
         "range",
         "reversed",
         "round",
+        "str",
         "super",
         "tuple",
         "type",

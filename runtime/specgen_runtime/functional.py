@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 __all__ = [
+    "broadcast_tensors",
     "categorical_quantile",
     "class_indices",
     "euler",
@@ -24,11 +25,15 @@ __all__ = [
 
 if TYPE_CHECKING:
 
+    def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors, each expanded to the shape that they have together."""
+
     def vector_norm(x: Tensor, *, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
         """The Euclidean norm over some dimensions."""
 
-else:
-    vector_norm = torch.linalg.vector_norm  # itself, which has no types
+else:  # the functions themselves, which have no types
+    broadcast_tensors = torch.broadcast_tensors
+    vector_norm = torch.linalg.vector_norm
 
 
 def expit(x: Tensor) -> Tensor:

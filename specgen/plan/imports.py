@@ -172,7 +172,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.inverse is not None:
         yield from ("INPUTS", "NestedKey", "TensorSpec")
-        if plan.inverse.alone is None:
+        if plan.inverse.call is not None and plan.inverse.alone is None:
             yield "TensorDictBase"
 
 

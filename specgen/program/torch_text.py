@@ -279,8 +279,12 @@ class _Printer:
 
     def _of_blocks(self) -> BlockPrinter:
         return BlockPrinter(
-            self.names, self.forced, self.texts, self._expr, self._new_name, self._branch, self.there
+            self.names, self.forced, self.texts, self._expr, self._result_name, self._branch, self.there
         )
+
+    def _result_name(self, symbol: Symbol) -> str:
+        """The name of what a block makes: type checkers let names in capitals be assigned only once."""
+        return self._unused(symbol.name.lower()) if symbol.name.isupper() else self._new_name(symbol)
 
     def _branch(self, body: Sequence[Laid], there: frozenset[Symbol], first: Sequence[str]) -> str:
         """One side of a block, where some values are known not to be None."""

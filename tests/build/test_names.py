@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from specgen.check.declarations import PYTHON_NAMES, SECTIONS, SUFFIXES
+from specgen.check.losses.names import part_record
 from specgen.check.names import refusal
 from specgen.diagnostics import Sink
 from specgen.expr.builtins.table import CALLABLE
@@ -86,9 +87,19 @@ def test_classes_are_called_after_their_declarations(path: Path) -> None:
         for alias in node.names
     }
     assert imported <= NAMES_READ | {"annotations"}
-    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} - {"_AcceptedKeys"}
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES)}
-    assert classes <= allowed
+    records = {part_record(name, part) for name, node in classes.items() for part in loss_parts(node)}
+    assert classes.keys() - {"_AcceptedKeys"} <= allowed | records
+
+
+def loss_parts(generated: ast.ClassDef) -> list[str]:
+    """The keys of the attribute `parts` of a generated loss."""
+    for statement in generated.body:
+        if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == "parts":
+            assert isinstance(statement.value, ast.Dict)
+            return [ast.literal_eval(key) for key in statement.value.keys if key is not None]
+    return []
 
 
 def declared(path: Path) -> list[str]:

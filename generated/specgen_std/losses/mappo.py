@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f283145b94b2c9d0508ed35ff131a2e38a51c6e991fd6d52a2bcda55ac8d8af0
+# specgen: sha256=a308674096979107784c70b4345714f42bca387b2b3d07f2b0d882995fe23358
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class MAPPOLoss(ClipPPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
@@ -934,7 +934,7 @@ class IPPOLoss(MAPPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")

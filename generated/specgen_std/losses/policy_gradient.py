@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b05021e1f8cbf83b943a7302d1db50b1271760c13e50408fb4f84d837c9e5c37
+# specgen: sha256=5727fa17b43a6f85542d84ab036f21b4dbf47de952c97b14cc93d1a3bae55339
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class A2CLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fcc17a21e84635ab469e4c66dc6f64a0779282cc7bc8c6abab5e2ca281206ced
+# specgen: sha256=52f1d236a48e53d84fa0cc70b93c28aab57cdac04b5f3ec38b7a322806cf3bb0
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class PPOLoss(LossModule):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
@@ -830,7 +830,7 @@ class ClipPPOLoss(PPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
@@ -1347,7 +1347,7 @@ class KLPENPPOLoss(PPOLoss):
             raise ValueError(f"clip_value must be > 0, got {clip_value}")
         if not samples_mc_entropy >= 1:
             raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if entropy_coeff is not None and not entropy_coeff >= 0:
+        if not entropy_coeff >= 0:
             raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         if max_importance_ratio is not None and not max_importance_ratio > 0:
             raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
@@ -1506,6 +1506,7 @@ class KLPENPPOLoss(PPOLoss):
             ],
         )
         outputs: dict[str, Tensor] = {}
+        adapted: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._klpenppo_objective_terms(tensordict)
             outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
@@ -1515,6 +1516,7 @@ class KLPENPPOLoss(PPOLoss):
                 outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
             if objective_terms.entropy is not None:
                 outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+            adapted["beta"] = objective_terms.next_beta
         if self._wants("critic"):
             critic_terms = self._klpenppo_critic_terms(tensordict)
             outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
@@ -1522,8 +1524,9 @@ class KLPENPPOLoss(PPOLoss):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        if self.training and self._wants("objective"):
-            adapt(self, "beta", objective_terms.next_beta)
+        if self.training:
+            for name, value in adapted.items():
+                adapt(self, name, value)
         return TensorDict(outputs)
 
     if TYPE_CHECKING:

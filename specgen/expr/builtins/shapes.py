@@ -51,7 +51,7 @@ def _show_stack(node: Typed, printer: Printer) -> Printed:
         texts = [printer.show(arg).text for arg in node.args]
     parts = tuple_text(texts)
     if any(arg.op in ("spread", "among") or arg.type.axes != node.type.axes for arg in node.args):
-        parts = printer.call("torch.broadcast_tensors", *texts).text
+        parts = printer.call("broadcast_tensors", *texts).text
     return printer.call("torch.stack", parts, f"dim={axis_text(axis, dims, printer)}")
 
 

@@ -72,6 +72,12 @@ def updated(statement: Statement) -> str:
     return statement.target.removeprefix(NEXT)
 
 
+def stands_for_none(loss: CheckedLoss, param: Parameter) -> bool:
+    """Whether a number stands for None wherever a parameter is None."""
+    kept = loss.coefficients.get(param.name)
+    return kept is not None and kept.auto is not None and kept.auto_when is None and param.default != AUTO
+
+
 def param_refusals(loss: CheckedLoss, param: Parameter) -> Iterator[RefusalPlan]:
     """What the constructor refuses of a parameter."""
     kept = loss.coefficients.get(param.name)

@@ -23,6 +23,7 @@ from specgen.plan.losses.coefficients import (
     param_doc,
     param_plan,
     param_refusals,
+    stands_for_none,
 )
 from specgen.plan.losses.conditions import condition_code
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
@@ -279,7 +280,7 @@ def _method_doc(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) ->
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in (one for one in loss.params if one.name not in loss.fixed):
         for refusal in param_refusals(loss, param):
-            if param.optional:
+            if param.optional and not stands_for_none(loss, param):
                 condition = using(
                     f"{param.name} is not None and {refusal.condition}",
                     *(refusal.condition.uses if isinstance(refusal.condition, Code) else ()),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2e6709672e290aca26c5f424c322460cf714644f54631132fa6d9eeca404b79a
+# specgen: sha256=c07128bba952cbf32e454664c105bbbeadf96efa79743645283949bf53014b96
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specgen_runtime.transforms.outer import choices_like
 from specgen_runtime.transforms.python import (
     GivenRows, ObjectOfRows, PythonTransform, ReadRows, python_object,
 )
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict, TensorDictBase
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey, TensorDict
 from specgen_std.envs.pendulum import PendulumGym
 
 if TYPE_CHECKING:

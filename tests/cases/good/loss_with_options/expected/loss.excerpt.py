@@ -54,15 +54,15 @@ def policy_objective(
     # losses.PolicyLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step) * gain)
     # losses.PolicyLoss.let
-    H: Tensor | None = None
+    h: Tensor | None = None
     loss_entropy: Tensor | None = None
     if entropy_bonus:
-        H = -log_p
-        loss_entropy = -0.01 * H
+        h = -log_p
+        loss_entropy = -0.01 * h
     # losses.PolicyLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy = not_none(h).detach() if entropy_bonus else None
         ESS = torch.exp(2 * sample_logsumexp(step, mask) - sample_logsumexp(2 * step, mask)) / count.to(
             torch.float32
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f01c204316bdf88cda40b5db54a5475e9383af0db510f75fc63b8532485c3575
+# specgen: sha256=bba06a1b11b57dafd5cc3d6de45f65da12d4b55d8defdabaafe1be6552ebc462
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from specgen_runtime.functional import broadcast_tensors
 from specgen_runtime.objectives import LossModule, Reduction, ScalarOutputMode, as_policy, uniform_like
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -49,7 +50,7 @@ def drawn_loss(
     # losses.DrawnLoss.let
     above = critic_now_of_action - q.unsqueeze(1)
     scored = torch.stack(
-        torch.broadcast_tensors(above, q.unsqueeze(1) - chosen_log_prob, torch.zeros_like(above)), dim=-1
+        broadcast_tensors(above, q.unsqueeze(1) - chosen_log_prob, torch.zeros_like(above)), dim=-1
     )
     soft = scored.logsumexp(dim=(1, -1)) if joint else scored.logsumexp(dim=-1).mean(dim=1)
     # losses.DrawnLoss.terms

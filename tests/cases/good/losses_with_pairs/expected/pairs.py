@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cf685b814745da127dcb19afef50a19089c5e0504de0f0444b3a4484dc4313fa
+# specgen: sha256=efff9811c1ca4483a6c321918b3d665225486b107610113c5fede948fb90ee4c
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class PairLoss(LossModule):
             raise ValueError(f"epsilon must be < 1, got {epsilon}")
         if reach is not None and not reach > 0:
             raise ValueError(f"reach must be > 0, got {reach}")
-        if weight is not None and not weight >= 0:
+        if not weight >= 0:
             raise ValueError(f"weight must be >= 0, got {weight}")
         if prior_weight and prior is None:
             raise ValueError("a prior_weight needs a prior")
