@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
+import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +23,7 @@ from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torch import Tensor, nn
 
 from benchmarks import flat_losses
-from benchmarks.flat_losses import Flat
+from benchmarks.flat_losses import Flat, Outputs
 from benchmarks.harness import Budget, Row, Work, paired
 
 BATCH, N_OBS, N_ACT, WIDTH = 256, 8, 4, 64
@@ -44,7 +46,7 @@ class Setup:
     """
 
     name: str
-    flat: Callable[[Flat, TensorDict], Tensor] | None
+    flat: Callable[[Flat, TensorDict], Outputs] | None
     policy: str
     critic: str
     reads_action: bool = True
@@ -100,8 +102,7 @@ class _Step:
         self.forward: Callable[[TensorDict], Tensor] = self._forward
 
     def _forward(self, data: TensorDict) -> Tensor:
-        outputs = self.loss(data)
-        return torch.stack([value for key, value in outputs.items() if key.startswith("loss")]).sum()
+        return _total(self.loss(data))
 
     def __call__(self) -> None:
         for parameter in self.parameters:
@@ -109,13 +110,18 @@ class _Step:
         self.forward(self.data).backward()
 
 
+def _total(outputs: Mapping[str, Tensor]) -> Tensor:
+    """The sum of the terms."""
+    return functools.reduce(operator.add, (value for key, value in outputs.items() if key.startswith("loss")))
+
+
 class _FlatStep(_Step):
     """The same by hand."""
 
-    def __init__(self, function: Callable[[Flat, TensorDict], Tensor], nets: Flat, data: TensorDict) -> None:
+    def __init__(self, function: Callable[[Flat, TensorDict], Outputs], nets: Flat, data: TensorDict) -> None:
         super().__init__(nets, data)
         self.parameters = nets.parameters()
-        self.forward = lambda data: function(nets, data)
+        self.forward = lambda data: _total(function(nets, data))
 
 
 def _compiled(step: _Step) -> _Step:
@@ -185,7 +191,7 @@ def _flat(setup: Setup) -> Flat:
     else:
         certain = setup.policy == "certain"
         actor = _layers(N_OBS, N_ACT if certain else 2 * N_ACT)
-        actor = nn.Sequential(actor, nn.Tanh()) if certain else actor
+        actor = nn.Sequential(actor, nn.Tanh() if certain else NormalParamExtractor())
         inputs = N_OBS + N_ACT if setup.reads_action else N_OBS
         critics = [_layers(inputs, 1) for _ in range(setup.members)]
     return Flat(actor, critics, copy.deepcopy(actor), copy.deepcopy(critics))
