@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -22,12 +22,14 @@ def set_random_state(device: torch.device, state: Tensor) -> None:
         torch.set_rng_state(state)
 
 
-@contextmanager
-def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+def drawing_from(generator: torch.Generator | None) -> AbstractContextManager[None]:
     """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
-    if generator is None:
-        yield
-        return
+    return nullcontext() if generator is None else _lent(generator)
+
+
+@contextmanager
+def _lent(generator: torch.Generator) -> Iterator[None]:
+    """Torch's default generator of a device in the state of another, which goes on from there."""
     device = generator.device
     before = random_state(device)
     set_random_state(device, generator.get_state())

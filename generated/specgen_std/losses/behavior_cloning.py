@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=25edfc0b5322b3ebd2edbcfdb796fa778ff5d49060fd5d94a5a4a03472c28b19
+# specgen: sha256=30a324b342ca13e229945508e8b25b491535d0e4b1adc86a5e9ff3ce329d48a0
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class BCLoss(LossModule):
             predicted, dist_log_prob, self._read(tensordict, keys.action, "action"),
             random_actor_network=self.random_actor_network, loss_function=self.loss_function,
         )
-        return TensorDict({"loss_bc": self._reduce_loss(terms.loss_bc, tensordict)})
+        return self._outputs({"loss_bc": self._reduce_loss(terms.loss_bc, tensordict)})
 
     if TYPE_CHECKING:
 

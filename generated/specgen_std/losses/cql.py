@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1cc0613413aa3fed002d3855a3d85612c3479feccc44d650e4792a77ee54f41e
+# specgen: sha256=12411ac0f16245e91d65df85adf0f8a896523c9ade8b7dabbedd721e9df0223f
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class DiscreteCQLLoss(LossModule):
             self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
+        return self._outputs(
             {
                 "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
                 "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
@@ -692,7 +692,7 @@ class CQLLoss(LossModule):
         }
         if terms.loss_alpha_prime is not None:
             outputs["loss_alpha_prime"] = self._reduce_loss(terms.loss_alpha_prime, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.

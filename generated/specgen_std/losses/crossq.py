@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e35fe3cf3fb71a8fd32901f857d168f4dbb76c7e86bdc3e848f5455dfd440d0a
+# specgen: sha256=91617233b3f307557f177b0f81a7cedfffe609eeacaaafef16e7b6b81ca29a88
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class CrossQLoss(LossModule):
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
             outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
             outputs["log_prob"] = actor_terms.log_prob
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52482b1dd72a1fdce884edba0883d2eefd5d0ee9316c76da3f3e0463268dcb34
+# specgen: sha256=4784b571ae69e48196ed81f60a9729ff2211a641950c2ca667e9edf7236241fb
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class DDPGLoss(LossModule):
         if self._wants("actor"):
             actor_terms = self._ddpg_actor_terms(tensordict)
             outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def loss_actor(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: none.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c237475ff611cb0ba3bb95a2b298e3f1abbe4485bb2cf1820b9f9031c288eb1
+# specgen: sha256=0228b2b487e56031dfca47d7bfbf45791dfc4a9c8c7000fc27051fc54dd7dc7e
 """Decision transformers."""
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class DTLoss(LossModule):
             actor_network_now, self._read(tensordict, keys.action_target, "action_target"),
             loss_function=self.loss_function,
         )
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     if TYPE_CHECKING:
 
@@ -332,7 +332,7 @@ class OnlineDTLoss(LossModule):
             drawn_log_prob, dist_log_prob, target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
-        return TensorDict(
+        return self._outputs(
             {
                 "loss_log_likelihood": self._reduce_loss(terms.loss_log_likelihood, tensordict),
                 "loss_entropy": self._reduce_loss(terms.loss_entropy, tensordict),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de963de76cae4e44555aa2542bb4cf5fdbe43e71502770aafca4424661183faa
+# specgen: sha256=2ad153bff6619f2100e2c005e4a707006ce29e790840b24ab5fc142c6f2a26ec
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class DQNLoss(LossModule):
             self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     if TYPE_CHECKING:
 
@@ -395,7 +395,7 @@ class DistributionalDQNLoss(LossModule):
             self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32), gamma=self.gamma,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     if TYPE_CHECKING:
 

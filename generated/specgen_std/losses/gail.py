@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd8af2cd4abea778016837fdb3db2bd5f6c24d526a1d9eee2865e0a64b3eaebc
+# specgen: sha256=70a0daea2a1e021e59592adbb4910e9f1665a718aa3c964848d7702542d721b2
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class GAILLoss(LossModule):
         }
         if terms.gp_loss is not None:
             outputs["gp_loss"] = self._mean(terms.gp_loss, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ca33fb73eb8992f5273d4d0ca40bf3238cfb53453e5239f453f16fffa7ab470
+# specgen: sha256=f5775461ec67455c5f8351a1df10c50bc5baeab1d96472f079eebd24d90807c5
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -407,7 +407,7 @@ class GRPOLoss(LossModule):
             outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
         if terms.kl_to_inference is not None:
             outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -803,7 +803,7 @@ class DAPO(GRPOLoss):
             outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
         if terms.kl_to_inference is not None:
             outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -1202,7 +1202,7 @@ class CISPOLoss(GRPOLoss):
             outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
         if terms.kl_to_inference is not None:
             outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

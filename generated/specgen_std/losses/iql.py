@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=be2b678d70ae9e821e232ff2da561c06d31a1c2fcbc72a7c60b6cd10e1afe482
+# specgen: sha256=3ff064bfbf1c5944aa9c41fb27ef99741ec27d780ac4a315334766729689faf3
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class IQLLoss(LossModule):
             qvalue_terms = self._iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
             outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `entropy`.
@@ -686,7 +686,7 @@ class DiscreteIQLLoss(IQLLoss):
             qvalue_terms = self._discrete_iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
             outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `entropy`.

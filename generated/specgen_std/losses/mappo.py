@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a308674096979107784c70b4345714f42bca387b2b3d07f2b0d882995fe23358
+# specgen: sha256=641291454d65ceb87860b4b5b187ecaae27045df12455376c94dcfea64e86da9
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -562,7 +562,7 @@ class MAPPOLoss(ClipPPOLoss):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -1111,7 +1111,7 @@ class IPPOLoss(MAPPOLoss):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

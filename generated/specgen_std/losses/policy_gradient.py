@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5727fa17b43a6f85542d84ab036f21b4dbf47de952c97b14cc93d1a3bae55339
+# specgen: sha256=a8324a06a1fb2102abd99cc67b10ad859806007a3c9dd9b657f4f1c4398df1ae
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class A2CLoss(LossModule):
             outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -663,7 +663,7 @@ class ReinforceLoss(LossModule):
             outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
             if value_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(value_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52f1d236a48e53d84fa0cc70b93c28aab57cdac04b5f3ec38b7a322806cf3bb0
+# specgen: sha256=014705c2fb42d030a22b5567e3ae0bbbfc3253b7838de633b448e67bb736f9f9
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -470,7 +470,7 @@ class PPOLoss(LossModule):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -988,7 +988,7 @@ class ClipPPOLoss(PPOLoss):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 
@@ -1527,7 +1527,7 @@ class KLPENPPOLoss(PPOLoss):
         if self.training:
             for name, value in adapted.items():
                 adapt(self, name, value)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

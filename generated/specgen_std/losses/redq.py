@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=74162f169fa14b3cff5745d384f44e5fecdf8da155a730659c64d828465a7250
+# specgen: sha256=da81c493ac71c318e5c2e28f5ea867b559f5888c0701c8ff59e574a0990c5bb0
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class REDQLoss(LossModule):
             log_alpha=read_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict(
+        return self._outputs(
             {
                 "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
                 "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e9747cc4566f894e092cc7a32a5c86b15101c3a1a24bb895eefcbfd0517b3dbb
+# specgen: sha256=8e92ed1bb818bf84e157d3f67b090aeafdc83d8916415bc69ba4900920e7168f
 """Random network distillation."""
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class RNDLoss(LossModule):
             self._read(tensordict, keys.observation, "observation"), self._mask(tensordict),
             obs_rms=self.obs_rms, obs_clip=self.obs_clip,
         )
-        return TensorDict(
+        return self._outputs(
             {"loss_predictor": self._reduce_loss(terms.loss_predictor, tensordict, terms.loss_predictor_mask)}
         )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3911c178da20827e3d7b258c7851c8558b5327f9cb04e83e1836b359a90d4dce
+# specgen: sha256=76898b85eac5cbda56879f9002637c579366c16c016984ca12752eba49bf946e
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -488,7 +488,7 @@ class SACLoss(LossModule):
         if self._wants("value"):
             value_terms = self._sac_value_terms(tensordict)
             outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
@@ -877,7 +877,7 @@ class DiscreteSACLoss(LossModule):
             outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
             outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=08ade8bd45d0795e4e8e4a54bae76553fcba9f4dc1e8ccac2e3df93316293f27
+# specgen: sha256=0eba43f5cb4e5a23625f2c3c0fe3ff862ca77e15b438513b1f17b2e933a7d1f9
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class SFTLoss(LossModule):
             outputs["loss_kl_to_ref"] = self._reduce_loss(terms.loss_kl_to_ref, tensordict)
         if terms.kl_to_ref is not None:
             outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5509bc6893178cc0c3a6c44b376ff5ac27ee02eb7933d01fc0dc97a2570bea31
+# specgen: sha256=db2b8faf99fbc87750b9dfa2121ceef8f9140f289cba1df114d58c97ca5c8c69
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -337,7 +337,7 @@ class TD3Loss(LossModule):
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it:
@@ -720,7 +720,7 @@ class TD3BCLoss(TD3Loss):
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it:

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.coefficients import restore_adapted
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
 from specgen_runtime.objectives.keys import checked_updates
@@ -227,8 +228,9 @@ class LossModule(SelectingModule):
             outputs = super().__call__(data)
             if self._scalar_output_mode is not None and self._reduction == "none" and data.batch_dims:
                 outputs = without_scalars(outputs, self._scalar_output_mode)
-            if "out_keys" in self.__dict__:
-                outputs = outputs.select(*self.out_keys, strict=False)
+            chosen = self.__dict__.get("out_keys")
+            if chosen is not None and not set(outputs.keys()).issubset(chosen):
+                outputs = outputs.select(*chosen, strict=False)
             return outputs if tensordict is not None else unpacked(outputs, self.out_keys)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -308,7 +310,7 @@ class LossModule(SelectingModule):
 
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
-        if all(isinstance(tensordict.get(key, None), Tensor) for key in keys):
+        if all(isinstance(peek(tensordict, key), Tensor) for key in keys):
             return tensordict
         target = self._target_of(self.value_estimator.tensor_keys.value)
         return with_estimates(tensordict, keys, self.value_estimator, target)

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.value import ValueEstimatorBase
 from specgen_runtime.typing import NestedKey
 
@@ -26,7 +27,7 @@ def with_estimates(
         estimator: has a network of its own, or reads the values in the data.
         target_params: parameters of that network for the next states, if there are others.
     """
-    there = {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
+    there = {key: value for key in keys if (value := peek(tensordict, key)) is not None}
     with torch.no_grad():
         data = estimator(tensordict.copy(), target_params=target_params)
     for key, value in there.items():

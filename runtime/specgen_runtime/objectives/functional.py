@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
@@ -258,8 +258,7 @@ class FunctionalModule(TensorDictModuleParent):
         return params
 
     def _target(self, name: str) -> TensorDictParams | None:
-        target = self._modules.get(f"target_{name}_params")
-        return target if isinstance(target, TensorDictParams) else None
+        return cast("TensorDictParams | None", self._modules.get(f"target_{name}_params"))
 
     def _tensors(self, name: str) -> TensorDictBase:
         """The parameters and buffers of a network, wherever they live."""
@@ -364,7 +363,7 @@ class FunctionalModule(TensorDictModuleParent):
 
         def __getattr__(self, name: str) -> Any:
             """Target parameters under both their names, also where they are a view of the parameters."""
-            network = _network_of_target(name)
+            network = _network_of_target(name) if name.endswith("_params") else None
             if network is not None and network in self.__dict__.get("_networks", {}):
                 own = self._modules.get(f"target_{network}_params")
                 return self._params(network).data if own is None else own

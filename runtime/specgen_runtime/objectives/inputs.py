@@ -9,6 +9,7 @@ from tensordict import TensorDictBase, unravel_key
 from tensordict.nn import skip_existing
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.typing import NestedKey
 
@@ -27,20 +28,23 @@ def input_tensors(
         replaced: what they read instead of entries of the record.
         draws: whether what is replaced has a dimension of draws in front of the batch, and so has the result.
     """
-    replaced = replaced or {}
-    if skip_existing() or any(key not in keys for key in replaced):
+    if skip_existing():
         return None
     inputs: dict[NestedKey, Tensor] = {}
     for key in keys:
-        value = None if key in replaced else record.get(key, None)
-        if isinstance(value, Tensor):
-            inputs[key] = value
-        elif key not in replaced:
+        if replaced and key in replaced:
+            continue
+        value = peek(record, key)
+        if not isinstance(value, Tensor):
             return None
-    if draws and replaced:
-        replaced, n = _of_each_draw(replaced)
-        inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
-    inputs.update(replaced)
+        inputs[key] = value
+    if replaced:
+        if len(inputs) + len(replaced) != len(keys):
+            return None
+        if draws:
+            replaced, n = _of_each_draw(replaced)
+            inputs = {key: value.expand(n, *value.shape) for key, value in inputs.items()}
+        inputs.update(replaced)
     return inputs
 
 

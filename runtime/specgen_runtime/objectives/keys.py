@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
 
@@ -98,7 +99,7 @@ def required(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: st
     Raises:
         KeyError: if there is none, naming ``owner``, the ``role`` of the key and the keys that are there.
     """
-    value = tensordict.get(key, None)
+    value = peek(tensordict, key)
     if isinstance(value, Tensor):
         return value
     if value is not None:

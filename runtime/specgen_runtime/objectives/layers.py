@@ -1,4 +1,4 @@
-"""Layers of torch in the copies of networks that losses call: run without what `nn.Module.__call__` does around them."""
+"""Usual layers in the copies of networks that losses call: run without what `nn.Module.__call__` does around them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tensordict.nn import NormalParamExtractor, biased_softplus
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
 def without_call_overhead(module: nn.Module) -> None:
-    """Make the layers of ``module`` that are torch's own, and have no hooks, cost no more than their functions.
+    """Make the layers of ``module`` that are torch's or tensordict's own, and have no hooks, cost no more than their functions.
 
     `nn.Module.__call__` looks for hooks, and `nn.Module.__getattr__` for parameters, at each call: for layers of the
     usual size that takes as long as a tenth of their forward and backward pass. Their class is exchanged; what a
@@ -103,6 +104,14 @@ class _ELU(_Direct, nn.ELU):
     __call__ = nn.ELU.forward
 
 
+class _NormalParamExtractor(_Direct, NormalParamExtractor):  # type: ignore[misc]
+    __call__ = NormalParamExtractor.forward
+
+
+class _BiasedSoftplus(_Direct, biased_softplus):  # type: ignore[misc]
+    __call__ = biased_softplus.forward
+
+
 class _LayerNorm(_Direct, nn.LayerNorm):
     __call__ = nn.LayerNorm.forward
 
@@ -117,5 +126,7 @@ _DIRECT: dict[type[nn.Module], type[nn.Module]] = {
     nn.GELU: _GELU,
     nn.ELU: _ELU,
     nn.LayerNorm: _LayerNorm,
+    NormalParamExtractor: _NormalParamExtractor,
+    biased_softplus: _BiasedSoftplus,
 }
 _ORDINARY = {direct: ordinary for ordinary, direct in _DIRECT.items()}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tensordict.nn import set_interaction_type
@@ -16,11 +15,19 @@ from specgen_runtime.modules.recurrent.mode import set_recurrent_mode
 R = TypeVar("R")
 
 
-@contextmanager
-def over_sequences() -> Iterator[None]:
+class over_sequences:  # noqa: N801
     """Within it, recurrent networks read sequences whose last batch dimension is time: ours, and TorchRL's if loaded."""
-    with set_recurrent_mode(True), torchrl_recurrent_mode():
-        yield
+
+    def __init__(self) -> None:
+        self._modes = (set_recurrent_mode(True), torchrl_recurrent_mode())
+
+    def __enter__(self) -> None:
+        for mode in self._modes:
+            mode.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for mode in reversed(self._modes):
+            mode.__exit__(None, None, None)
 
 
 def in_loss_modes(method: Callable[..., R]) -> Callable[..., R]:

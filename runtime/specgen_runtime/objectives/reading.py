@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import fast_td, peek
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import listed, required
 from specgen_runtime.objectives.weighting import checked_use_of_weights
@@ -33,7 +34,7 @@ class ReadingModule(FunctionalModule):
 
     def _next(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The next state's tensordict."""
-        following = tensordict.get("next", None)
+        following = peek(tensordict, "next")
         if isinstance(following, TensorDictBase):
             return following
         raise KeyError(
@@ -60,7 +61,7 @@ class ReadingModule(FunctionalModule):
 
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
-        return None if tensordict.get(key, None) is None else self._read(tensordict, key, role)
+        return None if peek(tensordict, key) is None else self._read(tensordict, key, role)
 
     @overload
     def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...
@@ -102,7 +103,7 @@ class ReadingModule(FunctionalModule):
         dtype: torch.dtype,
     ) -> Tensor:
         """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
-        found = tensordict.get(key, None)
+        found = peek(tensordict, key)
         if isinstance(found, Tensor):
             return found
         return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
@@ -114,25 +115,28 @@ class ReadingModule(FunctionalModule):
 
     def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """What plays ``role``, whose log-probability is wanted: it has no gradients. An action of parts is a tensordict."""
-        value = tensordict.get(key, None)
+        value = peek(tensordict, key)
         if not isinstance(value, TensorDictBase):
             value = self._read(tensordict, key, role)
-        if any(
-            one.requires_grad for one in ([value] if isinstance(value, Tensor) else value.values(True, True))
-        ):
+        parts = [value] if isinstance(value, Tensor) else value.values(True, True)
+        if any(part.requires_grad for part in parts):
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
                 "gradients into the policy that collected it. Detach it."
             )
         return cast("Tensor", value)
 
+    def _outputs(self, entries: dict[str, Tensor]) -> TensorDictBase:
+        """What `forward` returns: a tensordict without batch dimensions."""
+        return fast_td(entries, torch.Size(()), None)
+
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""
-        held = tensordict.get(key, None) if type(tensordict) is TensorDict else None
+        held = peek(tensordict, key) if type(tensordict) is TensorDict else None
         if isinstance(held, Tensor) and held.shape == value.shape and not held.requires_grad:
             held.copy_(value.detach())
             return
         device = tensordict.device
-        if tensordict.is_locked and tensordict.get(key, None) is None:
+        if tensordict.is_locked and peek(tensordict, key) is None:
             raise RuntimeError(f"{type(self).__name__} writes {key!r} into the tensordict, which is locked")
         tensordict.set(key, value.detach() if device is None else value.detach().to(device), inplace=True)

@@ -21,11 +21,9 @@ def sample_count(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()
     Returns:
         int64, without dimensions; of the shape of ``x`` with ``keep``.
     """
-    dims = _dims(x, keep)
-    if mask is not None:
-        return _result(_of(x, mask).sum(dims, keepdim=bool(keep)), x, keep)
-    number = math.prod([x.shape[dim] for dim in dims])
-    return torch.full(x.shape if keep else (), number, dtype=torch.int64, device=x.device)
+    if mask is None:
+        return torch.full(x.shape if keep else (), _number(x, keep), dtype=torch.int64, device=x.device)
+    return _result(_of(x, mask).sum(_dims(x, keep), keepdim=bool(keep)), x, keep)
 
 
 def sample_sum(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
@@ -45,9 +43,11 @@ def sample_mean(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ())
     Returns:
         In the dtype of ``x``, without dimensions; of the shape of ``x`` with ``keep``. 0 of no samples.
     """
+    if mask is None and not keep:
+        return x.mean()
     dims = _dims(x, keep)
     if mask is None:
-        return _result(x.mean(dims, keepdim=bool(keep)), x, keep) if keep else x.mean()
+        return _result(x.mean(dims, keepdim=True), x, keep)
     number = _of(x, mask).sum(dims, keepdim=bool(keep)).clamp_min(1)
     return _result(_masked(x, mask, 0.0).sum(dims, keepdim=bool(keep)) / number, x, keep)
 
@@ -63,11 +63,12 @@ def sample_var(
         keep: dimensions of whose entries each has its own.
         correction: by how much less than their number the sum is divided; the variance of one sample is 0.
     """
-    dims = _dims(x, keep)
     if mask is None:
-        number = math.prod([x.shape[dim] for dim in dims])
-        made = x.var(dims, correction=min(correction, max(number - 1, 0)), keepdim=bool(keep))
-        return _result(made, x, keep)
+        correction = min(correction, max(_number(x, keep) - 1, 0))
+        if not keep:
+            return x.var(correction=correction)
+        return _result(x.var(_dims(x, keep), correction=correction, keepdim=True), x, keep)
+    dims = _dims(x, keep)
     number_of = (_of(x, mask).sum(dims, keepdim=True) - correction).clamp_min(1)
     centre = _masked(x, mask, 0.0).sum(dims, keepdim=True) / _of(x, mask).sum(dims, keepdim=True).clamp_min(1)
     squares = _masked((x - centre).square(), mask, 0.0)
@@ -81,18 +82,29 @@ def sample_std(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) 
 
 def sample_max(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The largest number of the samples; see `sample_mean`."""
-    return _result(_masked(x, mask, -math.inf).amax(_dims(x, keep), keepdim=bool(keep)), x, keep)
+    x_of = _masked(x, mask, -math.inf)
+    return _result(x_of.amax(_dims(x, keep), keepdim=True), x, keep) if keep else x_of.amax()
 
 
 def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] = ()) -> Tensor:
     """The logarithm of the sum of the exponentials of the samples; see `sample_mean`."""
-    return _result(_masked(x, mask, -math.inf).logsumexp(_dims(x, keep), keepdim=bool(keep)), x, keep)
+    x_of = _masked(x, mask, -math.inf)
+    return (
+        _result(x_of.logsumexp(_dims(x, keep), keepdim=True), x, keep)
+        if keep
+        else x_of.flatten().logsumexp(0)
+    )
 
 
 def _dims(x: Tensor, keep: Sequence[int]) -> list[int]:
     """The dimensions that are reduced; those of the stored form of ``x`` have a 1 behind them."""
     kept = {dim % (x.ndim + 1) for dim in keep}
     return [dim for dim in range(x.ndim) if dim not in kept]
+
+
+def _number(x: Tensor, keep: Sequence[int]) -> int:
+    """How many samples there are without a mask."""
+    return math.prod([x.shape[dim] for dim in _dims(x, keep)]) if keep else x.numel()
 
 
 def _of(x: Tensor, mask: Tensor) -> Tensor:

@@ -47,7 +47,8 @@ class SelectingModule(ReadingModule):
 
     def _wants(self, part: str) -> bool:
         """Whether an entry of this part is returned."""
-        return any(name in self.out_keys and self._is_returned(name) for name in self.parts[part].outputs)
+        returned = self.out_keys
+        return any(name in returned and self._is_returned(name) for name in self.parts[part].outputs)
 
     def select_out_keys(self, *out_keys: str) -> Self:
         """Return these entries only, from now on; `reset_out_keys` undoes it.

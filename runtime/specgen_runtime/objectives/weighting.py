@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
 
@@ -51,10 +52,8 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key != "auto":
         return required(tensordict, key, owner=owner, role="the mask")
     mask: Tensor | None = None
-    present = tensordict.keys()
     for candidate in AUTO_MASK_KEYS:
-        first = candidate if isinstance(candidate, str) else candidate[0]
-        found = tensordict.get(candidate, None) if first in present else None
+        found = peek(tensordict, candidate)
         if isinstance(found, Tensor):
             mask = found if mask is None else mask & found
     return mask
@@ -92,8 +91,5 @@ def weights_of(
         return None
     if use is True:
         return required(tensordict, key, owner=owner, role="the priority weight")
-    present = tensordict.keys()  # asking it for one takes half as long as asking the data for the entry
-    if isinstance(key, str) and key not in present:
-        return None
-    weights = tensordict.get(key, None)
+    weights = peek(tensordict, key)
     return weights if isinstance(weights, Tensor) else None

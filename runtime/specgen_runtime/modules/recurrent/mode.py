@@ -51,8 +51,8 @@ class set_recurrent_mode:  # noqa: N801
     """
 
     def __init__(self, mode: bool | Literal["recurrent", "sequential"] | None = True) -> None:
-        names = {"recurrent": True, "sequential": False}
         if isinstance(mode, str):
+            names = {"recurrent": True, "sequential": False}
             if mode.lower() not in names:
                 raise ValueError(
                     f"the mode is 'recurrent' or 'sequential', True, False or None, got {mode!r}"

@@ -14,6 +14,7 @@ from tensordict.utils import NestedKey as TensorDictKey
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.keys import checked_updates, next_key, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
@@ -249,7 +250,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
         else:
             value, next_value = shifted_values(tensordict, self._reading(time), params, places)
         if places is None:
-            return value, next_value.detach(), tensordict.get("shifted_valid", None), tensordict
+            return value, next_value.detach(), peek(tensordict, "shifted_valid"), tensordict
         return value, next_value.detach(), places.valid, self._cut(tensordict, places)
 
     def _next_value(
@@ -272,7 +273,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
 
     def _holds_values(self, tensordict: TensorDictBase) -> bool:
         key = self._tensor_keys.value
-        return all(tensordict.get(one, None) is not None for one in (key, next_key(key)))
+        return all(peek(tensordict, one) is not None for one in (key, next_key(key)))
 
     def _slots(self, tensordict: TensorDictBase, time: int) -> Slots:
         done, terminated = (
@@ -288,7 +289,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
 
     def _signal(self, tensordict: TensorDictBase, role: str) -> Tensor:
         key = next_key(getattr(self._tensor_keys, role))
-        found = tensordict.get(key, None)
+        found = peek(tensordict, key)
         if isinstance(found, Tensor):
             return found
         why = (
@@ -304,7 +305,7 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
 
     def _discount(self, gamma: Tensor, tensordict: TensorDictBase, reward: Tensor) -> Tensor:
         """``gamma``, to the power of the steps that the data say lie between a state and the next one."""
-        steps = tensordict.get(self._tensor_keys.steps_to_next_obs, None)
+        steps = peek(tensordict, self._tensor_keys.steps_to_next_obs)
         if steps is None:
             return gamma
         if steps.numel() != reward.numel():

@@ -87,7 +87,7 @@ class ImitationLoss(LossModule):
         }
         if terms.loss_size is not None:
             outputs["loss_size"] = self._reduce_loss(terms.loss_size, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

@@ -143,7 +143,7 @@ class ModelLoss(LossModule):
         if self._wants("reward"):
             reward_terms = self._model_reward_terms(tensordict)
             outputs["loss_reward"] = self._reduce_loss(reward_terms.loss_reward, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

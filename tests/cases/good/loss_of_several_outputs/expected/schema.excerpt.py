@@ -93,7 +93,7 @@ class WorldLoss(LossModule):
         }
         if terms.loss_reward is not None:
             outputs["loss_reward"] = self._reduce_loss(terms.loss_reward, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

@@ -106,7 +106,7 @@ class TokensLoss(LossModule):
             ),
             self._mask(tensordict),
         )
-        return TensorDict(
+        return self._outputs(
             {
                 "loss_objective": self._reduce_loss(
                     terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]

@@ -86,7 +86,7 @@ class AdaptiveLoss(LossModule):
         )
         if self.training:
             adapt(self, "beta", terms.next_beta)
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     # ...
 

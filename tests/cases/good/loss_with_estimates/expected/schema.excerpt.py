@@ -43,7 +43,7 @@ class CriticLoss(LossModule):
         if self._wants("critic"):
             critic_terms = self._critic_critic_terms(tensordict)
             outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

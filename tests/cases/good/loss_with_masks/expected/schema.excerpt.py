@@ -96,7 +96,7 @@ class MaskedLoss(LossModule):
             outputs["loss_outliers"] = self._reduce_loss(
                 terms.loss_outliers, tensordict, terms.loss_outliers_mask
             )
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

@@ -70,7 +70,7 @@ class NormLoss(LossModule):
         terms = norm_loss(
             v, self._read(tensordict, keys.value_target, "value_target"), value_norm=self.value_norm
         )
-        return TensorDict({"loss_critic": self._reduce_loss(terms.loss_critic, tensordict)})
+        return self._outputs({"loss_critic": self._reduce_loss(terms.loss_critic, tensordict)})
 
     # ...
 

@@ -262,7 +262,7 @@ class PolicyLoss(LossModule):
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     # ...
 

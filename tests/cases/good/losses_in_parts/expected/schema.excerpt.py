@@ -114,7 +114,7 @@ class ControlLoss(LossModule):
             outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
             if value_terms.error is not None:
                 outputs["error"] = self._mean(value_terms.error, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor`, reduced, and the metrics that are computed with it: `entropy`,

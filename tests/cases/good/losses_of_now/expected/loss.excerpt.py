@@ -22,7 +22,7 @@ class RewardLoss(LossModule):
         # losses.RewardLoss.terms
         model_now = model.live(tensordict, keys.predicted_reward).squeeze(-1)
         terms = reward_loss(model_now, self._read(next_tensordict, keys.reward, "reward"))
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     # ...
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bba06a1b11b57dafd5cc3d6de45f65da12d4b55d8defdabaafe1be6552ebc462
+# specgen: sha256=439f9545d1398eb578a056261f75fcb7406d4275a10883dbd7b774af86da9832
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class DrawnLoss(LossModule):
             randomness=self.vmap_randomness,
         ).squeeze(-1)
         terms = drawn_loss(q, critic_now_of_action, chosen_log_prob, joint=self.joint)
-        return TensorDict(
+        return self._outputs(
             {"loss": self._reduce_loss(terms.loss, tensordict), "most": self._mean(terms.most, tensordict)}
         )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=961c1dc9dd5b5fa7ac156c21ea1e13049cb4b73efd3a94b8ecda44ce72521f20
+# specgen: sha256=d6fab4c6812062226bae90cb557e9031509b06aa787abd5f3bc263481a09137a
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class TogetherLoss(LossModule):
         if self._wants("model"):
             model_terms = self._together_model_terms(tensordict)
             outputs["loss_model"] = self._reduce_loss(model_terms.loss_model, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=efff9811c1ca4483a6c321918b3d665225486b107610113c5fede948fb90ee4c
+# specgen: sha256=0bc3105668ba63e4750b028e706fe9e4247ed08054f476a463dd3aec345f153b
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class PairLoss(LossModule):
             outputs["loss_old"] = self._reduce_loss(terms.loss_old, tensordict)
         if terms.loss_prior is not None:
             outputs["loss_prior"] = self._reduce_loss(terms.loss_prior, tensordict)
-        return TensorDict(outputs)
+        return self._outputs(outputs)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4d7b1c77860859e03ab72f20363082d614821b8f19591974bdac4413cd1b2e5
+# specgen: sha256=e936221796726a1229ab701dfa1aeb7c2106bfa6ad3fb894a061ef83715d360b
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Plain(LossModule):
         guessed = value.live(tensordict, keys.guess).squeeze(-1)
         terms = plain(guessed, self._read(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
-        return TensorDict({"loss": self._reduce_loss(terms.loss, tensordict)})
+        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     if TYPE_CHECKING:
 
