@@ -1,5 +1,6 @@
 """Losses: their parent class, value estimators, target updates."""
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.objectives.coefficients import (
     adapt,
     add_coefficient,
@@ -19,18 +20,18 @@ from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net
 from specgen_runtime.objectives.input_gradient import input_gradient
 from specgen_runtime.objectives.joined import joined_values
-from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
-from specgen_runtime.objectives.loss_part import LossPart
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
+from specgen_runtime.objectives.parameters import network_buffer
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
-from specgen_runtime.objectives.projection import network_buffer, project
+from specgen_runtime.objectives.projection import project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
+from specgen_runtime.objectives.selection import LossPart, term_alone
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
-from specgen_runtime.objectives.term_alone import term_alone
 from specgen_runtime.objectives.value import (
     GAE,
     MultiAgentGAE,

@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import CompositeDistribution
 from torch import Tensor
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.modules.distributions.draws import Draw, sum_of_parts
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.typing import NestedKey
@@ -46,7 +47,7 @@ def as_action(draw: TensorDictBase) -> TensorDictBase:
 
 def writes_parts_of(key: NestedKey, out_keys: Iterable[NestedKey]) -> bool:
     """Whether a module that writes ``out_keys`` writes entries of ``key``, such as the parameters of a composite."""
-    path = (key,) if isinstance(key, str) else key
+    path = as_tuple(key)
     return any(
         not isinstance(one, str) and len(one) > len(path) and one[: len(path)] == path for one in out_keys
     )
@@ -57,7 +58,7 @@ def _part_of(action: Draw, name: NestedKey, distribution: CompositeDistribution)
         if len(distribution.dists) == 1:
             return action
         raise KeyError(f"an action of the parts {', '.join(map(repr, distribution.dists))} is a tensor")
-    path = (name,) if isinstance(name, str) else name
+    path = as_tuple(name)
     for start in range(len(path)):
         found = action.get(path[start:], None)
         if isinstance(found, Tensor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.specs import Bounded, Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
@@ -94,7 +95,7 @@ def _leaf(spec: TensorSpec, key: NestedKey, owner: str) -> tuple[TensorSpec, int
     """
     if not isinstance(spec, Composite):
         return spec, 0
-    path = (key,) if isinstance(key, str) else tuple(key)
+    path = as_tuple(key)
     for part in path[:-1]:
         inner = spec.get(part, None)
         if not isinstance(inner, Composite):

@@ -69,11 +69,6 @@ def checked_updates(accepted: type, updates: Mapping[str, Any], *, owner: str) -
     }
 
 
-def next_key(key: NestedKey) -> tuple[str, ...]:
-    """``key`` under ``"next"``."""
-    return ("next", key) if isinstance(key, str) else ("next", *key)
-
-
 def flat_name(key: NestedKey) -> str:
     """The keyword under which a key is passed when a loss is called with tensors: ``next_observation``."""
     return key if isinstance(key, str) else "_".join(key)

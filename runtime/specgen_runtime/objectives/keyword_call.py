@@ -8,7 +8,8 @@ from typing import Any
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.objectives.keys import flat_name, next_key
+from specgen_runtime.envs.keys import next_key
+from specgen_runtime.objectives.keys import flat_name
 from specgen_runtime.typing import NestedKey
 
 

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.objectives.randomness import is_random
 from specgen_runtime.objectives.stacked import NotStackableError, Stacked
 from specgen_runtime.objectives.steps import Steps
@@ -32,7 +33,7 @@ class Members:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self._keys = list(cast("TensorDictBase", TensorDict.from_module(module)).keys(True, True))
-        paths = [(key,) if isinstance(key, str) else key for key in self._keys]
+        paths = [as_tuple(key) for key in self._keys]
         self._places = [(module.get_submodule(".".join(path[:-1])), path[-1]) for path in paths]
         self._parameters: dict[str, list[Tensor]] = {}
         self._stackable: dict[NestedKey, bool] = {}

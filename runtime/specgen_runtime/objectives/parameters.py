@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.typing import NestedKey
 
 
@@ -47,7 +48,7 @@ def take_parameters(
             raise ValueError(f"{name}: '{path}' is not initialised yet; call the module once on data before")
     params = TensorDict.from_module(module)
     for key in params.keys(True):
-        if any("." in part for part in ((key,) if isinstance(key, str) else key)):
+        if any("." in part for part in as_tuple(key)):
             raise KeyError(f"{name}: the parameter {key!r} has a dot in its name, rename it")
 
     def taken(tensor: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ def bind(module: nn.Module, params: TensorDictBase) -> None:
     """
     recurrent: set[nn.RNNBase] = set()
     for key, tensor in params.items(True, True):
-        path = (key,) if isinstance(key, str) else key
+        path = as_tuple(key)
         owner = module.get_submodule(".".join(path[:-1]))
         if path[-1] in owner._parameters:
             owner._parameters[path[-1]] = tensor
@@ -177,6 +178,23 @@ def copy_values(mine: TensorDictBase, theirs: TensorDictBase, *, name: str) -> N
     with torch.no_grad():
         for key, tensor in here.items():
             tensor.copy_(there[key])
+
+
+def network_buffer(loss: nn.Module, network: str, name: str) -> Tensor:
+    """The buffer ``name`` of the module that a loss was given for a network.
+
+    Raises:
+        RuntimeError: if it has none.
+    """
+    params = getattr(loss, f"{network}_params")
+    held = params if params is not None else getattr(loss, network)
+    value = held.get(name, None) if params is not None else getattr(held, name, None)
+    if not isinstance(value, Tensor):
+        raise RuntimeError(
+            f"{type(loss).__name__}: {network} has no buffer {name!r}, which this loss reads; a module with one is made by "
+            f"register_buffer({name!r}, ...)"
+        )
+    return value
 
 
 def coefficient(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def project(masses: Tensor, places: Tensor, support: Tensor) -> Tensor:
@@ -28,20 +28,3 @@ def project(masses: Tensor, places: Tensor, support: Tensor) -> Tensor:
     upper = place - below
     index, to_lower, to_upper = below.long(), masses * (1 - upper), masses * upper
     return torch.zeros_like(to_lower).scatter_add(-1, index, to_lower).scatter_add(-1, index + 1, to_upper)
-
-
-def network_buffer(loss: nn.Module, network: str, name: str) -> Tensor:
-    """The buffer ``name`` of the module that a loss was given for a network.
-
-    Raises:
-        RuntimeError: if it has none.
-    """
-    params = getattr(loss, f"{network}_params")
-    held = params if params is not None else getattr(loss, network)
-    value = held.get(name, None) if params is not None else getattr(held, name, None)
-    if not isinstance(value, Tensor):
-        raise RuntimeError(
-            f"{type(loss).__name__}: {network} has no buffer {name!r}, which this loss reads; a module with one is made by "
-            f"register_buffer({name!r}, ...)"
-        )
-    return value

@@ -1,15 +1,34 @@
-"""`SelectingModule`: losses compute, and read, what the entries need that were selected of what they return."""
+"""`SelectingModule`: losses compute, and read, what the entries need that were selected of what they return.
+
+What they return is made in parts (`LossPart`), of which those are left out that hold no selected entry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
-from specgen_runtime.objectives.keys import next_key
-from specgen_runtime.objectives.loss_part import LossPart, networks_read
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.objectives.reading import ReadingModule
 from specgen_runtime.typing import NestedKey
+
+
+class LossPart(NamedTuple):
+    """Entries that share runs of networks, draws or estimates; `select_out_keys` leaves out whole parts.
+
+    Attributes:
+        outputs: the names of the entries.
+        now: the networks that read the data for them.
+        next: those that read the next record.
+    """
+
+    outputs: tuple[str, ...]
+    now: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
 
 
 class SelectingModule(ReadingModule):
@@ -31,7 +50,7 @@ class SelectingModule(ReadingModule):
     @property
     def _network_in_keys(self) -> list[NestedKey]:
         """What the networks read, now and next, as far as the entries that are returned need them."""
-        now, later = networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
+        now, later = _networks_read(self.parts, self.out_keys_source, self.out_keys, self._networks)
         reads = [key for name in now for key in self._networks[name].in_keys]
         reads += [next_key(key) for name in later for key in self._networks[name].in_keys]
         return list(dict.fromkeys(reads))
@@ -99,3 +118,47 @@ class SelectingModule(ReadingModule):
                 self.reset_out_keys()
             else:
                 self.__dict__["out_keys"] = before
+
+
+def term_alone(
+    loss: SelectingModule, term: str, tensordict: TensorDictBase
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """A term, reduced, and the metrics of its part; other parts are not computed, whatever is selected.
+
+    Args:
+        loss: the loss.
+        term: the name of the term.
+        tensordict: the data; what the loss writes with this part is written.
+
+    Raises:
+        KeyError: if something that the part reads is missing.
+        ValueError: if the parameters of the loss leave the term out.
+    """
+    if term not in loss.out_keys_source:
+        raise ValueError(f"{type(loss).__name__}: there is no {term!r} with its parameters")
+    part = next((one.outputs for one in loss.parts.values() if term in one.outputs), None)
+    with loss._selected(*(name for name in loss.out_keys_source if part is None or name in part)):
+        outputs = loss.forward(tensordict)
+    metrics = {name: value for name, value in outputs.items() if not name.startswith("loss")}
+    return outputs[term], metrics
+
+
+def _networks_read(
+    parts: Mapping[str, LossPart], returned: Collection[str], selected: Collection[str], names: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """The networks that read the data, and those that read the next record.
+
+    Args:
+        parts: the parts of the loss.
+        returned: the entries that it returns where none were selected.
+        selected: the entries that it does return.
+        names: all its networks; each reads both records, as far as is known, until a part is left out.
+    """
+    there = [part for part in parts.values() if not set(part.outputs).isdisjoint(returned)]
+    wanted = [part for part in there if not set(part.outputs).isdisjoint(selected)]
+    if len(wanted) == len(there):
+        return list(names), list(names)
+    return (
+        [name for name in names if any(name in part.now for part in wanted)],
+        [name for name in names if any(name in part.next for part in wanted)],
+    )

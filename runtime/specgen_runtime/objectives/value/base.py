@@ -14,8 +14,9 @@ from tensordict.utils import NestedKey as TensorDictKey
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.envs.packing import peek
-from specgen_runtime.objectives.keys import checked_updates, next_key, required
+from specgen_runtime.objectives.keys import checked_updates, required
 from specgen_runtime.objectives.keyword_call import packed, unpacked
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
 from specgen_runtime.objectives.value.chunks import chunks

@@ -7,7 +7,8 @@ from typing import Unpack
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.envs.keys import next_key
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.value.advantages import AdvantageEstimatorBase
 from specgen_runtime.objectives.value.functional.gae import for_each_agent, generalized_advantage_estimate
 from specgen_runtime.objectives.value.options import EstimatorOptions, checked_discount

@@ -14,7 +14,7 @@ from tensordict import TensorDictBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
-from specgen_runtime.objectives.keys import next_key
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.typing import NestedKey
 
 

@@ -10,8 +10,9 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.objectives.hold_out import hold_out_net
-from specgen_runtime.objectives.keys import next_key, required
+from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.modes import over_sequences
 from specgen_runtime.objectives.value.chunks import Chunks
 from specgen_runtime.objectives.value.shifted import Slots
