@@ -25,6 +25,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.sizes import Axis, named_size
 from specgen.expr.tree import subexpressions
 from specgen.expr.types import Record
 from specgen.schema.load import SchemaFile
@@ -194,7 +195,9 @@ class Declared:
             if type_ is not None:
                 members = self._members(network.ensemble, *here, "ensemble")
                 if members is not None:
-                    type_ = replace(type_, axes=("ensemble",))
+                    values = self.scope.get(members, _NONE).interval
+                    axis = Axis("ensemble", named_size(members, values.low, values.high))
+                    type_ = replace(type_, axes=(axis,))
                 made.append(
                     LossNetwork(
                         name,

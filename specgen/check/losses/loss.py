@@ -16,7 +16,6 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_buffers, network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
-from specgen.check.losses.members import TAKE, take_of
 from specgen.check.losses.methods import checked_methods
 from specgen.check.losses.model import CheckedLoss, Requirement
 from specgen.check.losses.names import reserved_in_loss
@@ -102,7 +101,7 @@ class _Checker:
             if name != "value_estimate" or self.declared.estimators
         }
         self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
-        self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
+        self.functions |= {ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = (one for network in networks for one in network.outputs)

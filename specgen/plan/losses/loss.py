@@ -178,7 +178,7 @@ def _origin(made: Forward) -> str:
 def _tensor(type: Type) -> str:
     dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
     batch = ["*batch"] if type.level == "batch" else []
-    return f"{type.dtype} [{', '.join([*type.axes, *batch, *dims])}]"
+    return f"{type.dtype} [{', '.join([*map(str, type.axes), *batch, *dims])}]"
 
 
 def _param(one: ParamRead) -> str:
