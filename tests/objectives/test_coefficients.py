@@ -43,6 +43,9 @@ losses:
       entropy: {type: float, default: auto, auto: share * log(4.0), buffer: state_of_entropy}
     terms:
       loss: sum(actor(now)) + wanted * reward + entropy
+  PlainLoss:
+    extends: SizedLoss
+    params: {wanted: {auto: drop, default: 2.0}, entropy: {auto: drop, buffer: drop, default: 3.0, fixed: true}}
 """
 
 
@@ -164,6 +167,19 @@ def test_auto_is_settled_when_it_is_read_if_nobody_knows_before(module: ModuleTy
     assert "_wanted" in loss.state_dict()
     with pytest.raises(ValueError, match=r"wanted is a number or 'auto', got 'atuo'"):
         module.SizedLoss(actor(), wanted="atuo")
+
+
+def test_what_a_parent_computes_a_child_may_take_as_a_number(module: ModuleType) -> None:
+    loss = module.PlainLoss(actor(), wanted=4.0)
+    assert isinstance(loss, module.SizedLoss)
+    assert (loss.wanted.item(), loss.entropy.item()) == (4.0, 3.0)
+    assert {"wanted", "entropy"} <= loss.state_dict().keys()
+    loss.wanted = 5.0
+    data = batch(3)
+    value = loss(data)["loss"].item()
+    loss.wanted = 0.0
+    reward = data["next", "reward"].mean().item()
+    assert value - loss(data)["loss"].item() == pytest.approx(5.0 * reward, rel=1e-5)
 
 
 def test_compiled(module: ModuleType) -> None:

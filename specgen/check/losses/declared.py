@@ -49,6 +49,7 @@ class Declared:
         file, path, loss: where they stand, and what they say.
         names: the namespace of the loss.
         sink: takes every mistake.
+        inherited: the parameters that the class which it extends reads by properties.
         params: the constructor keywords.
         learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
@@ -65,6 +66,7 @@ class Declared:
     loss: Loss
     names: Names
     sink: Sink
+    inherited: frozenset[str] = frozenset()
     params: tuple[Parameter, ...] = ()
     learnables: tuple[CheckedLearnable, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
@@ -95,7 +97,14 @@ class Declared:
         self.modules.declare()
         self.scope |= self.modules.scope
         coefficients = Coefficients(
-            self.file, self.path, self.loss, self.scope, self.domains, self.names, self.sink
+            self.file,
+            self.path,
+            self.loss,
+            self.scope,
+            self.domains,
+            self.names,
+            self.inherited,
+            self.sink,
         )
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)

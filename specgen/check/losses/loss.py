@@ -17,7 +17,7 @@ from specgen.check.losses.functions import network_buffers, network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.methods import checked_methods
-from specgen.check.losses.model import CheckedLoss, Requirement
+from specgen.check.losses.model import CheckedLoss, LossClass, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
@@ -55,7 +55,9 @@ from specgen.values import dataclass
 __all__ = ["CheckedLoss", "check_loss"]
 
 
-def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedLoss] | None:
+def check_loss(
+    file: SchemaFile, name: str, module: str, sink: Sink, parent: LossClass | None = None
+) -> Checked[CheckedLoss] | None:
     """Check one loss.
 
     Args:
@@ -63,12 +65,13 @@ def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[
         name: its name under `losses:`.
         module: the generated module that it goes to, dotted.
         sink: takes every mistake.
+        parent: the class that its class extends; None of one that extends no declared one.
 
     Returns:
         The checked loss, or ``None`` when there were errors.
     """
     mine, declared = Sink(), file.module.losses[name]
-    checker = _Checker(file, name, module, declared, mine)
+    checker = _Checker(file, name, module, declared, mine, parent)
     loss = checker.run()
     if not mine.has_errors:
         refuse_unknown_sizes(file, checker.assigned, mine)
@@ -87,11 +90,13 @@ class _Checker:
     module: str
     loss: Loss
     sink: Sink
+    parent: LossClass | None
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
         self.names = Names(self.sink, reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics)))
-        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
+        inherited = self.parent.properties if self.parent is not None else frozenset[str]()
+        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
@@ -169,6 +174,7 @@ class _Checker:
         checked = CheckedLoss(
             name=self.name,
             module=self.module,
+            parent=self.parent,
             doc=" ".join(self.loss.doc.split()),
             networks=networks,
             roles=self.declared.roles,
