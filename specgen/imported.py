@@ -116,6 +116,7 @@ _RUNTIME_LOSSES = (
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_support",
     "chosen_members",
     "coefficient_part",
     "distance_loss",

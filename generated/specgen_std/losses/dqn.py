@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de963de76cae4e44555aa2542bb4cf5fdbe43e71502770aafca4424661183faa
+# specgen: sha256=5221b88d17e90697ce901daf914ce91870d0aa902bf80058b81cf15cd97a5859
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, add_coefficient, distance_loss, network_buffer, next_key, project,
+    LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss, network_buffer,
+    next_key, project,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -352,6 +353,7 @@ class DistributionalDQNLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         network, self.action_space = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        check_support(self, "value_network", "support")
         add_coefficient(self, "gamma", gamma)
         self._place_buffers(device)
 

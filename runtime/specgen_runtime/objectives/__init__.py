@@ -26,7 +26,7 @@ from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
-from specgen_runtime.objectives.projection import network_buffer, project
+from specgen_runtime.objectives.projection import check_support, network_buffer, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -77,6 +77,7 @@ __all__ = [
     "as_policy",
     "bernoulli_of",
     "chosen_members",
+    "check_support",
     "coefficient_part",
     "distance_loss",
     "hold_out_net",

@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from specgen.check.lints.gradients import Gradients
+from specgen.check.losses.forward import NetworkBuffer
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.needs import next_symbol, stored_symbol
+from specgen.check.losses.projection import PROJECT
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -109,6 +111,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
         asked=asked(loss),
         modules=tuple(module_plans(loss)),
+        supports=tuple(_supports(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         masks=tuple(
             (
@@ -132,6 +135,17 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         means_first=None if loss.means is None else dict(loss.means.dims),
         scalars=_has_scalars(loss),
     )
+
+
+def _supports(loss: CheckedLoss) -> Iterator[Code]:
+    """The refusals of buffers that terms are projected on, where their atoms do not rise evenly."""
+    statements = (*loss.let, *loss.terms, *loss.metrics, *loss.writes)
+    nodes = (node for one in statements for node in one.typed.nodes() if node.builtin is PROJECT)
+    read = {node.args[2].symbol for node in nodes}
+    for made in loss.forward:
+        if isinstance(made.value, NetworkBuffer) and made.symbol in read:
+            network, buffer = literal(made.value.network), literal(made.value.buffer)
+            yield using(f"check_support(self, {network}, {buffer})", "check_support")
 
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:

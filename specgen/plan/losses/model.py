@@ -206,6 +206,7 @@ class LossPlan:
         coefficients: the parameters that are buffers.
         asked: those that are asked whether they were not 0, with the attributes that say so.
         modules: the objects of the constructor.
+        supports: refusals of buffers of networks that are no support, though terms are projected on them.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads: entries of a list, with the condition under which they are read, if there is one.
         further_keys: those that it reads where they are there.
@@ -244,6 +245,7 @@ class LossPlan:
     coefficients: tuple[CoefficientPlan, ...]
     asked: tuple[tuple[str, str], ...]
     modules: tuple[ModulePlan, ...]
+    supports: tuple[Text, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: KeyLists
     further_keys: KeyLists
