@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1cc0613413aa3fed002d3855a3d85612c3479feccc44d650e4792a77ee54f41e
+# specgen: sha256=927f28571972eb4e6e5faedd8726f72530b67050a68660396082eb0764310bd8
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -413,13 +413,13 @@ class CQLLoss(LossModule):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
-        "loss_qvalue",
-        "loss_alpha",
         "loss_actor_bc",
+        "loss_qvalue",
         "loss_cql",
-        "loss_alpha_prime",
+        "loss_alpha",
         "alpha",
         "entropy",
+        "loss_alpha_prime",
     ]
 
     actor_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a308674096979107784c70b4345714f42bca387b2b3d07f2b0d882995fe23358
+# specgen: sha256=cdc30d6a2e2fd3f8d3e68fcd228b56236eb4d262f27aacbcb961fac398e1e6a4
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -256,16 +256,16 @@ class MAPPOLoss(ClipPPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -805,16 +805,16 @@ class IPPOLoss(MAPPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5727fa17b43a6f85542d84ab036f21b4dbf47de952c97b14cc93d1a3bae55339
+# specgen: sha256=d51999995633899ae84c9032bc9b3d3e28fdb4c94f1c5001e6376a02fcffacb2
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class A2CLoss(LossModule):
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_critic",
-        "loss_entropy",
         "entropy",
+        "loss_entropy",
         "value_clip_fraction",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {

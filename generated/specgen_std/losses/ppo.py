@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52f1d236a48e53d84fa0cc70b93c28aab57cdac04b5f3ec38b7a322806cf3bb0
+# specgen: sha256=af92ca1b9c15b84b2a42d9bf4b38c02d52cd0c586876ea794e024f1d6a6ab176
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -221,12 +221,12 @@ class PPOLoss(LossModule):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
+        "kl_approx",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -705,16 +705,16 @@ class ClipPPOLoss(PPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -1227,13 +1227,13 @@ class KLPENPPOLoss(PPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "kl",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "kl",
+        "kl_approx",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(

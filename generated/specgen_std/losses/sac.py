@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3911c178da20827e3d7b258c7851c8558b5327f9cb04e83e1836b359a90d4dce
+# specgen: sha256=a6ed79c6d7b6aceaaa54c96ac098559d17eac43043038f724ab633d43b2f92a2
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -200,9 +200,9 @@ class SACLoss(LossModule):
         "loss_actor",
         "loss_qvalue",
         "loss_alpha",
-        "loss_value",
         "alpha",
         "entropy",
+        "loss_value",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "qvalue": LossPart(

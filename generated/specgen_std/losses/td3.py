@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5509bc6893178cc0c3a6c44b376ff5ac27ee02eb7933d01fc0dc97a2570bea31
+# specgen: sha256=c2a37aaff2611b1578e8bd2411e8a65897aa5ee379a598112182fe77d5b2aa82
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -523,12 +523,12 @@ class TD3BCLoss(TD3Loss):
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
         "loss_qvalue",
+        "bc_loss",
+        "lmbd",
         "pred_value",
         "state_action_value_actor",
         "next_state_value",
         "target_value",
-        "bc_loss",
-        "lmbd",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(

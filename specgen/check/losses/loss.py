@@ -141,11 +141,7 @@ class _Checker:
             if (made := self._masking("terms", name, "mask")) is not None
         }
         means = means_first(self.file, self.path, self.loss, params, self.sink)
-        if not self.loss.terms:
-            place = self.file.key_span(*self.path)
-            self.sink.add(
-                schema_rules.MISSING_FIELD.at(place, f"`{self.name}` needs `terms`: what is minimised")
-            )
+        out_keys = self.outputs.order()
         if not self.sink.has_errors:
             targets, masked = self.calls.targets, self.outputs.masked
             report_unused_targets(self.file, self.path, self.loss, networks, targets, self.sink)
@@ -187,6 +183,7 @@ class _Checker:
             writes=writes,
             update=update,
             methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
+            out_keys=out_keys,
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,

@@ -309,6 +309,7 @@ class CheckedLoss:
         modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
         methods: the methods that compute one term, with that.
+        out_keys: the names of the terms and metrics, in the order in which a call with tensors returns them.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -338,6 +339,7 @@ class CheckedLoss:
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
+    out_keys: tuple[str, ...] = ()
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         features=tuple(_features(loss)),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,
-        out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
+        out_keys=list(loss.out_keys),
         trained=_trained(loss),
         evaluated=evaluated_networks(loss),
         networks=tuple(
