@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=927f28571972eb4e6e5faedd8726f72530b67050a68660396082eb0764310bd8
+# specgen: sha256=166bb9f0564bd0150eb4cf95bbbbbb8a877977e5f6844e5d504d022f0f5e70bd
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -274,9 +274,9 @@ def cql_loss(
     next_actions_q: Tensor, now_actions_q: Tensor, next_actions_log_prob: Tensor,
     now_actions_log_prob: Tensor, imitation_action_log_prob: Tensor, dist_log_prob: Tensor, action: Tensor,
     value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, temperature: float, min_q_weight: float, max_q_backup: bool,
-    deterministic_backup: bool, with_lagrange: bool, lagrange_thresh: float, joint_logsumexp: bool,
-    log_alpha: Tensor, log_alpha_prime: Tensor | None,
+    fixed_alpha: bool, target_entropy: Tensor | None, temperature: float, min_q_weight: float,
+    max_q_backup: bool, deterministic_backup: bool, with_lagrange: bool, lagrange_thresh: float,
+    joint_logsumexp: bool, log_alpha: Tensor, log_alpha_prime: Tensor | None,
 ) -> CQLLossTerms:
     """The terms of `CQLLoss`, one value per sample.
 
@@ -299,7 +299,8 @@ def cql_loss(
         action: float32 [*batch, a]; what was done.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         temperature: how far from the largest value the others count; the larger the more.
         min_q_weight: how much the gap to the values of the data counts.
         max_q_backup: let the best of several next actions give the target.
@@ -335,7 +336,9 @@ def cql_loss(
     # losses.CQLLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     loss_actor_bc = alpha * imitation_action_log_prob - dist_log_prob
     loss_cql = gap.sum(dim=0)
     # losses.CQLLoss.let
@@ -477,7 +480,8 @@ class CQLLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             temperature: how far from the largest value the others count; the larger the more. Defaults to
                 1.0, > 0.
             min_q_weight: how much the gap to the values of the data counts. Defaults to 1.0.
@@ -672,11 +676,11 @@ class CQLLoss(LossModule):
             next_q, qvalue_network_target_next_of_action, next_action_log_prob, q, log_p, q_new, random_q,
             next_actions_q, now_actions_q, next_actions_log_prob, now_actions_log_prob,
             imitation_action_log_prob, dist_log_prob, self._read(tensordict, keys.action, "action"),
-            self._value_estimate(tensordict), loss_function=self.loss_function,
-            target_entropy=self.target_entropy, temperature=self.temperature, min_q_weight=self.min_q_weight,
-            max_q_backup=self.max_q_backup, deterministic_backup=self.deterministic_backup,
-            with_lagrange=self.with_lagrange, lagrange_thresh=self.lagrange_thresh,
-            joint_logsumexp=self.joint_logsumexp,
+            self._value_estimate(tensordict), loss_function=self.loss_function, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
+            temperature=self.temperature, min_q_weight=self.min_q_weight, max_q_backup=self.max_q_backup,
+            deterministic_backup=self.deterministic_backup, with_lagrange=self.with_lagrange,
+            lagrange_thresh=self.lagrange_thresh, joint_logsumexp=self.joint_logsumexp,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
             log_alpha_prime=self.log_alpha_prime if self.with_lagrange else None,
         )

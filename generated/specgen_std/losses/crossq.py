@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e35fe3cf3fb71a8fd32901f857d168f4dbb76c7e86bdc3e848f5455dfd440d0a
+# specgen: sha256=7ba629a0308820eb23e867f3e761b79ae01c45afc32db5a826bc34ba72687e18
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, settle, settled,
-    term_alone,
+    add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, not_none, settle,
+    settled, term_alone,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -93,21 +93,24 @@ class CrossQActorTerms(NamedTuple):
 
 
 def cross_q_actor(
-    log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor
+    log_p: Tensor, q_new: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor
 ) -> CrossQActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha`, `entropy` and `log_prob` of `CrossQLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.CrossQLoss.let
     alpha = torch.exp(log_alpha).detach()
     # losses.CrossQLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     # losses.CrossQLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -222,7 +225,8 @@ class CrossQLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -343,7 +347,8 @@ class CrossQLoss(LossModule):
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
         return cross_q_actor(
-            log_p, q_new, target_entropy=self.target_entropy,
+            log_p, q_new, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 

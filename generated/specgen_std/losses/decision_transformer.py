@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c237475ff611cb0ba3bb95a2b298e3f1abbe4485bb2cf1820b9f9031c288eb1
+# specgen: sha256=19a9fe2cef014ef919dc638c4f5a2d67c82ab6cbce7ded9564554644f72cd002
 """Decision transformers."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
-    distance_loss, moved_between, settle, settled,
+    distance_loss, moved_between, not_none, settle, settled,
 )
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -162,14 +162,16 @@ class OnlineDTLossTerms(NamedTuple):
 
 
 def online_dt_loss(
-    drawn_log_prob: Tensor, dist_log_prob: Tensor, *, target_entropy: Tensor, log_alpha: Tensor
+    drawn_log_prob: Tensor, dist_log_prob: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None,
+    log_alpha: Tensor,
 ) -> OnlineDTLossTerms:
     """The terms of `OnlineDTLoss`, one value per sample.
 
     Args:
         drawn_log_prob: float32 [draw, *batch], from `actor_network`.
         dist_log_prob: float32 [*batch], from `actor_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.OnlineDTLoss.let
@@ -178,7 +180,7 @@ def online_dt_loss(
     # losses.OnlineDTLoss.terms
     loss_log_likelihood = -dist_log_prob
     loss_entropy = -alpha.detach() * H
-    loss_alpha = alpha * (H.detach() - target_entropy)
+    loss_alpha = torch.zeros_like(H) if fixed_alpha else alpha * (H.detach() - not_none(target_entropy))
     # losses.OnlineDTLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -245,7 +247,8 @@ class OnlineDTLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action_target).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action_target).
             samples_mc_entropy: how many draws estimate the entropy. Defaults to 1, >= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -329,7 +332,8 @@ class OnlineDTLoss(LossModule):
             self._read_without_gradient(tensordict, keys.action_target, "action_target")
         )
         terms = online_dt_loss(
-            drawn_log_prob, dist_log_prob, target_entropy=self.target_entropy,
+            drawn_log_prob, dist_log_prob, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         return TensorDict(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a6ed79c6d7b6aceaaa54c96ac098559d17eac43043038f724ab633d43b2f92a2
+# specgen: sha256=519a3a77f391475a9560421eaf26eea675075acf3717f8fa4b40082d824fef0e
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -93,20 +93,25 @@ class SACActorTerms(NamedTuple):
     """to be logged"""
 
 
-def sac_actor(log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor) -> SACActorTerms:
+def sac_actor(
+    log_p: Tensor, q_new: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor
+) -> SACActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
     # losses.SACLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -273,7 +278,8 @@ class SACLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             delay_value: give the values of states target parameters. Defaults to True.
             skip_done_states: without effect, since what is behind the end of an episode never counts.
                 Defaults to False.
@@ -445,7 +451,8 @@ class SACLoss(LossModule):
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
         return sac_actor(
-            log_p, q_new, target_entropy=self.target_entropy,
+            log_p, q_new, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 
@@ -590,8 +597,8 @@ class DiscreteSACActorTerms(NamedTuple):
 
 
 def discrete_sac_actor(
-    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, target_entropy: Tensor,
-    log_alpha: Tensor,
+    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, fixed_alpha: bool,
+    target_entropy: Tensor, log_alpha: Tensor,
 ) -> DiscreteSACActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample.
 
@@ -599,7 +606,8 @@ def discrete_sac_actor(
         p: float32 [*batch, n_actions], from `actor_network`.
         dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
         qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.DiscreteSACLoss.let
@@ -610,7 +618,7 @@ def discrete_sac_actor(
     q_all = qvalue_network_frozen_now.amin(dim=0)
     # losses.DiscreteSACLoss.terms
     loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -717,8 +725,8 @@ class DiscreteSACLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is target_entropy_weight *
-                math.log(num_actions).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is target_entropy_weight * math.log(num_actions).
             num_actions: how many actions there are; needed for the entropy that is wanted. Defaults to
                 None, >= 1.
             target_entropy_weight: the entropy that is wanted, as a share of that of a policy to which all
@@ -855,7 +863,8 @@ class DiscreteSACLoss(LossModule):
             tensordict, keys.action_value, randomness=self.vmap_randomness
         )
         return discrete_sac_actor(
-            p, dist_log_probs, qvalue_network_frozen_now, target_entropy=self.target_entropy,
+            p, dist_log_probs, qvalue_network_frozen_now, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 

@@ -243,6 +243,7 @@ class ParamRead:
         tensor: whether it is a buffer.
         part: the name of the part of a pair that it is; empty elsewhere.
         absent: whether it may be None.
+        late: whether it may be known only when it is read: so it is read where something needs it.
     """
 
     symbol: Symbol
@@ -250,6 +251,7 @@ class ParamRead:
     tensor: bool
     part: str = ""
     absent: bool = False
+    late: bool = False
 
     @property
     def name(self) -> str:
@@ -362,7 +364,8 @@ class CheckedLoss:
             if kept.parts:
                 found += [ParamRead(part.symbol, param, True, part.name) for part in kept.parts]
             else:
-                found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
+                absent = param.optional and not kept.filled
+                found.append(ParamRead(kept.symbol, param, True, absent=absent, late=kept.of_domain))
         return tuple(found)
 
     @property
