@@ -124,6 +124,7 @@ Sizes = tuple[Dim, ...]
 Dims = tuple[Dim | Rest, ...]
 """The dimensions of a value; at most one of them is a rest."""
 
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """An axis in front of the batch. Two of one name are the same only if they are equally long.

@@ -172,9 +172,7 @@ def test_a_network_without_a_support_is_named() -> None:
 def network_on(support: Tensor) -> DistributionalQValueActor:
     atoms = support.shape[0]
     scores = nn.Sequential(nn.Linear(N_OBS, atoms * ACTIONS), nn.Unflatten(-1, (atoms, ACTIONS)))
-    return DistributionalQValueActor(
-        scores, support=support, in_keys=["observation"], action_space="one-hot"
-    )
+    return DistributionalQValueActor(scores, support=support, in_keys=["observation"], action_space="one-hot")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=25edfc0b5322b3ebd2edbcfdb796fa778ff5d49060fd5d94a5a4a03472c28b19
+# specgen: sha256=6b31e08ba070740b871758c310174ca64de360d89e96f3d67330cf1b744da1fd
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -136,13 +136,7 @@ class BCLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if loss_function is not None and loss_function not in (
-            "l1",
-            "l2",
-            "mse",
-            "smooth_l1",
-            "cross_entropy",
-        ):
+        if loss_function not in ("l1", "l2", "mse", "smooth_l1", "cross_entropy"):
             raise ValueError(
                 f"loss_function must be one of 'l1', 'l2', 'mse', 'smooth_l1', 'cross_entropy', got {loss_function!r}"
             )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=166bb9f0564bd0150eb4cf95bbbbbb8a877977e5f6844e5d504d022f0f5e70bd
+# specgen: sha256=a1b8c1059f8de61f99207fff501990d6c8e0ebce528e96faf79cf6dcebc9fad7
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
     as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone, uniform_like,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -502,23 +503,25 @@ class CQLLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
         num_qvalue_nets = 2
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        temperature = float_param("temperature", temperature, above=0)
+        min_q_weight = float_param("min_q_weight", min_q_weight)
+        num_random = int_param("num_random", num_random, at_least=1)
+        lagrange_thresh = float_param("lagrange_thresh", lagrange_thresh)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be > 0, got {temperature}")
-        if not num_random >= 1:
-            raise ValueError(f"num_random must be >= 1, got {num_random}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor

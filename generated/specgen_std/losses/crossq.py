@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7ba629a0308820eb23e867f3e761b79ae01c45afc32db5a826bc34ba72687e18
+# specgen: sha256=686e46ddb0fbd3d9f263bbdc24d600fbfa7d389cd960dfc1555a273a951bc4fc
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, not_none, settle,
     settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -237,20 +238,21 @@ class CrossQLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.separate_losses = separate_losses

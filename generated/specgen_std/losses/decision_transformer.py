@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=19a9fe2cef014ef919dc638c4f5a2d67c82ab6cbce7ded9564554644f72cd002
+# specgen: sha256=ed5603fbc1038abc1b1b548b9062bf87443aa40364aa9c2e5829d85110fb65bd
 """Decision transformers."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
     distance_loss, moved_between, not_none, settle, settled,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -262,18 +263,19 @@ class OnlineDTLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5221b88d17e90697ce901daf914ce91870d0aa902bf80058b81cf15cd97a5859
+# specgen: sha256=163549bf9f13fa732b29b77e2c3ed7b578c173f829046fbf3e7ec3126701eb5c
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.objectives import (
     LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss, network_buffer,
     next_key, project,
 )
+from specgen_runtime.params import float_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -340,14 +341,11 @@ class DistributionalDQNLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        if not gamma >= 0:
-            raise ValueError(f"gamma must be >= 0, got {gamma}")
-        if not gamma <= 1:
-            raise ValueError(f"gamma must be <= 1, got {gamma}")
+        gamma = float_param("gamma", gamma, at_least=0, at_most=1)
         self.delay_value = delay_value
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3f69657532e3bcb6c610de43c9a84f759ed2c8b8d22de4bd2746faa963b3a09e
+# specgen: sha256=b5c0b49c62290af43c880147934e9ce630fd1c82f91b6df214acd625dfc84355
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
     as_policy, chosen_members, distance_loss, next_key, not_none, read_between, settle, settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -219,22 +220,22 @@ class REDQLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=2)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        sub_sample_len = int_param("sub_sample_len", sub_sample_len, at_least=1)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 2:
-            raise ValueError(f"num_qvalue_nets must be >= 2, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not sub_sample_len >= 1:
-            raise ValueError(f"sub_sample_len must be >= 1, got {sub_sample_len}")
         if not sub_sample_len < num_qvalue_nets:
             raise ValueError(
                 "REDQLoss needs fewer action values for the target than it learns: sub_sample_len < num_qvalue_nets"

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=519a3a77f391475a9560421eaf26eea675075acf3717f8fa4b40082d824fef0e
+# specgen: sha256=25e63007dc210a8ef3d0c87d41a8ca76f66869882f3204bb705550c637165a55
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
     add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -293,20 +294,21 @@ class SACLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor
@@ -743,22 +745,24 @@ class DiscreteSACLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        if num_actions is not None:
+            num_actions = int_param("num_actions", num_actions, at_least=1)
+        target_entropy_weight = float_param("target_entropy_weight", target_entropy_weight)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if num_actions is not None and not num_actions >= 1:
-            raise ValueError(f"num_actions must be >= 1, got {num_actions}")
         if target_entropy == "auto" and num_actions is None:
             raise ValueError('target_entropy="auto" needs num_actions')
         self.loss_function = loss_function

@@ -114,7 +114,7 @@ class Coefficients:
         """What a parameter declares that is kept as a buffer; None for another one."""
         declared = self.loss.params[param.name]
         if not isinstance(declared, LossParam):
-            return LossParam(default=declared) if param.name in self.inherited else None
+            return LossParam(default=declared, parts=[]) if param.name in self.inherited else None
         return declared if _is_buffer(declared) or param.name in self.inherited else None
 
     def _nonzero(self, param: Parameter) -> Symbol:

@@ -34,7 +34,6 @@ from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import (
     Binding,
     Expr,

@@ -154,7 +154,9 @@ class ForwardValues:
         if isinstance(value, Draw | Noise) and drawn_axes(value):
             (source,) = values_below(value)
             if "draw" in map(str, self.type_of(source).axes):
-                return "there is an axis `draw` already: what is drawn for each draw has one draw, without `n`"
+                return (
+                    "there is an axis `draw` already: what is drawn for each draw has one draw, without `n`"
+                )
         two = unlike(self.type_of(value).axes)
         return None if two is None else axes_that_differ(*two)
 

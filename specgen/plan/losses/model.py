@@ -15,7 +15,8 @@ KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
 class LossParamPlan:
     """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
-    One that is fixed is no keyword.
+    One that is fixed is no keyword. Of a number `read` is how the constructor reads it, or refuses what is none, and
+    `read_where` where it does that; empty for always.
     """
 
     name: str
@@ -23,6 +24,8 @@ class LossParamPlan:
     default: object
     attributes: tuple[tuple[str, Text], ...]
     fixed: bool
+    read: Text = ""
+    read_where: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4d7b1c77860859e03ab72f20363082d614821b8f19591974bdac4413cd1b2e5
+# specgen: sha256=594eb69496b419a45baa9ca8d1fec2840a238bfa4f0b77811962aab4ec71494a
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Reduction, next_key
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -93,12 +94,11 @@ class Plain(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not gamma >= 0:
-            raise ValueError(f"gamma must be >= 0, got {gamma}")
+        gamma = float_param("gamma", gamma, at_least=0)
         if not gamma < 1:
             raise ValueError('gamma is {no} "discount"\nat all')
         self.gamma = gamma
