@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6b31e08ba070740b871758c310174ca64de360d89e96f3d67330cf1b744da1fd
+# specgen: sha256=48ab491a0995e23377c7b38c20bb40df21bb11b8f74c4b65de4d50ba48c431d4
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class BCLoss(LossModule):
         action: NestedKey = "action"
         pad_mask: NestedKey = "pad_mask"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
     out_keys: ClassVar[list[str]] = ["loss_bc"]
@@ -136,7 +137,13 @@ class BCLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if loss_function not in ("l1", "l2", "mse", "smooth_l1", "cross_entropy"):
+        if loss_function is not None and loss_function not in (
+            "l1",
+            "l2",
+            "mse",
+            "smooth_l1",
+            "cross_entropy",
+        ):
             raise ValueError(
                 f"loss_function must be one of 'l1', 'l2', 'mse', 'smooth_l1', 'cross_entropy', got {loss_function!r}"
             )

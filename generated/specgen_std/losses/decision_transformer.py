@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed5603fbc1038abc1b1b548b9062bf87443aa40364aa9c2e5829d85110fb65bd
+# specgen: sha256=3951ffb0252365eeff70c67d37e51f1bad1548d136449dab028a84385616fc4a
 """Decision transformers."""
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class DTLoss(LossModule):
         action_target: NestedKey = "action"
         action_pred: NestedKey = "action"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "action_target": 1,
@@ -211,6 +212,7 @@ class OnlineDTLoss(LossModule):
         action_target: NestedKey = "action"
         action_pred: NestedKey = "action"
 
+    supported_value_estimators = None
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_log_likelihood": ("actor_network",),
         "loss_entropy": ("actor_network",),

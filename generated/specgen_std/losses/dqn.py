@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=163549bf9f13fa732b29b77e2c3ed7b578c173f829046fbf3e7ec3126701eb5c
+# specgen: sha256=1e3762cd4348efe0d74a9255f50afec6d386f68b5172fc3a1ce2c6013146d475
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -302,6 +302,7 @@ class DistributionalDQNLoss(LossModule):
         steps_to_next_obs: NestedKey = "steps_to_next_obs"
         action_value: NestedKey = "action_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "steps_to_next_obs": 1,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5190af0b7cfa9309c1e12e93e02b970919d107628ec3e408fe6f0ba34c8542e8
+# specgen: sha256=c74b20f8d9e97752771454a194d655aaf4b353b4fbff0dcfc64fcbb055911faf
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ class GAILLoss(LossModule):
         collector_observation: NestedKey = "collector_observation"
         discriminator_pred: NestedKey = "d_logits"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "expert_action": 1,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8d7854f31c1967f886bd40b7ad961508731e53d4e195c7ee4be2ba5d5de18d80
+# specgen: sha256=db0a38c5e0ab6a987884761bd9660a13aa98e9c842a53b3f928b076ea4e2eca3
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ class GRPOLoss(LossModule):
         ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "advantage": 1,
@@ -567,7 +568,7 @@ class DAPO(GRPOLoss):
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
     default_value_estimator = None
-    supported_value_estimators = ()
+    supported_value_estimators = None
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
@@ -961,7 +962,7 @@ class CISPOLoss(GRPOLoss):
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
     default_value_estimator = None
-    supported_value_estimators = ()
+    supported_value_estimators = None
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,

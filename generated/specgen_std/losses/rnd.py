@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=98a79a7068f57ff31e15c378a20d79142a0ffe2632592a0c89d143f90dacf66c
+# specgen: sha256=bcfa459ba07bd47514f309cf2fee0ec127a0463c760a94d0804c88a3fc262537
 """Random network distillation."""
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class RNDLoss(LossModule):
     class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         observation: NestedKey = ("next", "observation")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
     out_keys: ClassVar[list[str]] = ["loss_predictor"]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=138cf8e4cf5d9691a088f24f5dcbfdaf2e2e50defc3101df6a04c9c510f47450
+# specgen: sha256=e1788081226f0d57678516e29967e7673d52cdbe57f0ae6c287ae5d1677ce0db
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class SFTLoss(LossModule):
         attention_mask: NestedKey = ("masks", "all_attention_mask")
         ref_log_prob: NestedKey = ("next", "ref_log_probs", "full")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "log_probs": 1,

@@ -161,7 +161,9 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
     for param in loss.params:
         if param.kind == "enum" and param.name not in loss.fixed:
-            yield from refusals(param)
+            may_lack = f"{param.name} is not None and " if param.optional else ""
+            for refusal in refusals(param):
+                yield RefusalPlan(f"{may_lack}{refusal.condition}", refusal.message)
     yield from needs_of_auto(loss)
     for requirement in loss.require:
         broken = in_constructor(loss, negated(requirement.condition.typed))

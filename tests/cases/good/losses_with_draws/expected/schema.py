@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8e8cb9bf468168a0478a975551e27ca757115ed8e05bd776e1d5e13ccea26c70
+# specgen: sha256=cb63bbbcf0491ed18a80563d3db4f78fb689d6d38eb749b4e5d781aeeb4efbaa
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class DrawnLoss(LossModule):
         action: NestedKey = "action"
         state_action_value: NestedKey = "state_action_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "action": 1,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ced3667e9a4b27ba9c1ac661abae65d587c40867ef512287ec68789387e0d62c
+# specgen: sha256=63e65688238ddd7f1cf00b9887562af1a47de7c0b23b87acac8aed9956aad0f1
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class PairLoss(LossModule):
         state_value: NestedKey = "state_value"
         prior_value: NestedKey = "prior_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "target": 1,

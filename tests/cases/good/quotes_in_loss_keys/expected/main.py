@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=594eb69496b419a45baa9ca8d1fec2840a238bfa4f0b77811962aab4ec71494a
+# specgen: sha256=d5e7334cc0a47bc97ea8fcb47f4004d3dbe616f8a2b75bf589183c50d9c36b3c
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Plain(LossModule):
         priority: NestedKey = 'x" + str(__import__("os")) + "y'
         guess: NestedKey = "guess"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
     out_keys: ClassVar[list[str]] = ["loss"]
