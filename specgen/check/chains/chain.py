@@ -162,11 +162,6 @@ def _beyond_chains(transform: CheckedTransform) -> str | None:
     python = transform.python
     if python is not None and python.reads_env:
         return "reads the environment"
-    first = next(iter(transform.forward), None)
-    if transform.buffers and (first is None or first.form == "all"):
-        return "learns, and of no single key"
-    if any(node.op == "batch_rank" for statement in transform.reset for node in statement.typed.nodes()):
-        return "asks for positions of rows"
     networks = {network.name for network in transform.networks}
     phases: tuple[Phase, ...] = ("inverse", "update", *AROUND_PHASES)
     for phase in phases:

@@ -28,6 +28,7 @@ from specgen.expr import (
     infer,
     point,
 )
+from specgen.expr.builtins.batch import BATCH_AT_RESET
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
@@ -128,7 +129,7 @@ class _Typing:
             found,
             draw_prefix=drawn,
             for_any_key=True,
-            functions=self.functions,
+            functions={**self.functions, **BATCH_AT_RESET} if phase == "reset" else self.functions,
         )
         if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
             typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.chains.model import CheckedChain, Instance, role_entries
 from specgen.check.model import Entry
 from specgen.code import Code, using, value_code
 from specgen.expr.symbols import Key
@@ -59,8 +59,10 @@ def _arguments(instance: Instance) -> Iterator[Code]:
             code = value_code(value)
             yield using(f"{param.name}={code}", *code.uses)
     for role in transform.forward:
-        entries = [row.inputs[role.name] for row in instance.rows]
-        if role.listed:
+        entries = [entry for row in instance.rows for entry in role_entries(row, role)]
+        if role.varargs:
+            yield using(f"*{_keys(entries)}")
+        elif role.listed:
             yield using(f"in_keys={_keys(entries)}")
         elif role.keyword is not None and role.form == "each":
             yield using(f"{role.keyword}={_keys(entries)}")
@@ -87,8 +89,8 @@ def _dict(tree: dict[str, Any]) -> str:
 
 def _columns(instance: Instance) -> list[str | Key]:
     """The entries that tell repetitions apart and are stored with a trailing 1, which expressions don't see."""
-    role = instance.transform.forward[0].name
-    entries = (row.inputs[role] for row in instance.rows)
+    role = next(iter(instance.transform.forward), None)
+    entries = (entry for row in instance.rows if role is not None for entry in role_entries(row, role))
     return [entry.key[0] if len(entry.key) == 1 else entry.key for entry in entries if entry.type.col]
 
 
