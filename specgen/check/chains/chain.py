@@ -12,7 +12,7 @@ from specgen.check.chains.order import warn_order
 from specgen.check.chains.position import Position
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv
-from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
+from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -163,8 +163,7 @@ def _beyond_chains(transform: CheckedTransform) -> str | None:
     if python is not None and python.reads_env:
         return "reads the environment"
     networks = {network.name for network in transform.networks}
-    phases: tuple[Phase, ...] = ("inverse", "update", *AROUND_PHASES)
-    for phase in phases:
+    for phase in AROUND_PHASES:
         if any(not statement.reads.isdisjoint(networks) for statement in transform.phase(phase)):
             return f"calls a network in `{phase}`"
     return None

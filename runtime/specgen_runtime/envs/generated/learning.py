@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.row_networks import RowNetwork
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
 from specgen_runtime.transforms.statistics import LearningTransform
 from specgen_runtime.typing import NestedKey
@@ -120,6 +121,7 @@ class LearningChain(GeneratedEnv[D, S]):
         transform: LearningTransform[Any],
         entries: Mapping[str, Any],
         columns: Collection[NestedKey] = (),
+        networks: Mapping[str, RowNetwork] | None = None,
     ) -> LearnedStatistics:
         """The statistics of a transform.
 
@@ -128,11 +130,15 @@ class LearningChain(GeneratedEnv[D, S]):
             transform: as it is constructed.
             entries: the entries that it works on, as one row has them.
             columns: those of them that are stored with a trailing 1.
+            networks: the chain's networks that it calls, by its own names for them.
         """
         if "transforms" not in self._modules:
             self.transforms = nn.ModuleDict()
         bound = transform._bound_to(TensorDict(dict(entries), [], device=self.device))
         bound._bind_values()
+        for name, network in (networks or {}).items():  # it calls the chain's, which holds their parameters
+            bound._networks[name] = network
+            del bound._modules[name]
         self.transforms[str(position)] = bound
         return LearnedStatistics(bound, columns, self._rows_of_now)
 
