@@ -158,6 +158,16 @@ def both(generated: ModuleType, name: str, *batch: int) -> tuple[EnvBase, EnvBas
     elif name == "Corrects":
         fused = generated.Corrects(teacher=proposal, batch_size=batch)
         chain = Compose(generated.Beside(proposal, size=0.25), counter)
+    elif name == "Waits":
+        fused = generated.Waits(content=Above(limit=0.0), batch_size=batch)
+        last = StepCounter(6, step_count_key="all")
+        chain = Compose(StepCounter(), generated.Wait(Above(limit=0.0)), last)
+    elif name == "Goes":
+        fused = generated.Goes(content=Above(limit=0.5), batch_size=batch)
+        chain = Compose(StepCounter(), generated.Until(Above(limit=0.5)))
+    elif name == "Weighs":
+        fused = generated.Weighs(weight=Above(limit=0.25), batch_size=batch)
+        chain = Compose(generated.Weighed(Above(limit=0.25)), counter)
     else:
         fused = generated.Learns(features=encoder, batch_size=batch)
         chain = Compose(counter, generated.Energy(encoder))
@@ -165,7 +175,7 @@ def both(generated: ModuleType, name: str, *batch: int) -> tuple[EnvBase, EnvBas
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("name", ["Writes", "Corrects"])
+@pytest.mark.parametrize("name", ["Writes", "Corrects", "Waits", "Goes", "Weighs"])
 def test_chains_agree(generated: ModuleType, name: str, batch: tuple[int, ...]) -> None:
     rollouts_alike(both(generated, name, *batch), 9)
 

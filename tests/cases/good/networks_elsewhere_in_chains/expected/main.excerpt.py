@@ -122,3 +122,27 @@ class Learns(LearningChain["LearnsData", "LearnsSpecs"], GeneratedEnv["LearnsDat
 
 
 # ...
+
+
+def waits_advance(
+    params: PendulumParams, networks: WaitsNetworks, th: Tensor, thdot: Tensor, done: Tensor,
+    terminated: Tensor, truncated: Tensor, action: Tensor,
+) -> WaitsNext:
+    """One step: all that the step after it depends on."""
+    # envs.Pendulum
+    observation = pendulum_observe(th, thdot)
+    base = pendulum_advance(params, th, thdot, done, action)
+    reward = pendulum_reward(th, thdot, action)
+    # chains.Waits.transforms[0]
+    skipped = (networks.content(observation) > 0).unsqueeze(-1)
+    reward_2 = torch.zeros_like(base.done, dtype=torch.float32)
+    return WaitsNext(
+        th=torch.where(skipped.squeeze(-1), th, base.th),
+        thdot=torch.where(skipped.squeeze(-1), thdot, base.thdot), done=torch.where(skipped, done, base.done),
+        terminated=torch.where(skipped, terminated, base.terminated),
+        truncated=torch.where(skipped, truncated, base.truncated),
+        reward=torch.where(skipped, reward_2, reward),
+    )
+
+
+# ...
