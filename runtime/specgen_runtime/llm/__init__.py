@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, Tokens
+from specgen_runtime.llm.families import add_chat_template
+from specgen_runtime.llm.history import History
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
+from specgen_runtime.llm.rendering import Rendered, render_batch
 
 __all__ = [
+    "ChatHistory",
+    "History",
+    "LogProbs",
+    "Masks",
     "Message",
+    "Rendered",
+    "Text",
+    "Tokens",
+    "add_chat_template",
     "as_rows",
     "chats_of",
+    "render_batch",
 ]
