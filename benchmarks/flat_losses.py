@@ -108,7 +108,9 @@ def ddpg(nets: Flat, data: TensorDict) -> Outputs:
         "loss_actor": -_frozen_values(nets.critics, observation, nets.actor(observation)).mean(),
         "td_error": _write_priority(data, value, goal),
         "pred_value": value.detach(),
+        "pred_value_max": value.detach().max(),
         "target_value": goal,
+        "target_value_max": goal.max(),
     }
 
 

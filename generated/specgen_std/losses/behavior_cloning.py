@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=30a324b342ca13e229945508e8b25b491535d0e4b1adc86a5e9ff3ce329d48a0
+# specgen: sha256=5879fee34efdc5da22c545bc3cdcd4383994fdb7fe2c7ffcca1d3f865b1e06f4
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class BCLoss(LossModule):
         action: NestedKey = "action"
         pad_mask: NestedKey = "pad_mask"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
     out_keys: ClassVar[list[str]] = ["loss_bc"]

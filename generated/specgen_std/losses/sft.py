@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0eba43f5cb4e5a23625f2c3c0fe3ff862ca77e15b438513b1f17b2e933a7d1f9
+# specgen: sha256=520022dfcdc13b60ef42db5bca73ea1c73a9da3426363ec428c5705d5e46149b
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Reduction, ScalarOutputMode, not_none
 from specgen_runtime.objectives.samples import sample_mean
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class SFTLoss(LossModule):
         attention_mask: NestedKey = ("masks", "all_attention_mask")
         ref_log_prob: NestedKey = ("next", "ref_log_probs", "full")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "log_probs": 1,
@@ -166,16 +168,15 @@ class SFTLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if kl_to_ref_coeff is not None and not kl_to_ref_coeff >= 0:
-            raise ValueError(f"kl_to_ref_coeff must be >= 0, got {kl_to_ref_coeff}")
+        if kl_to_ref_coeff is not None:
+            kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
+        beta = float_param("beta", beta, above=0)
         if loss_function not in ("sft", "minor_sft"):
             raise ValueError(f"loss_function must be one of 'sft', 'minor_sft', got {loss_function!r}")
-        if not beta > 0:
-            raise ValueError(f"beta must be > 0, got {beta}")
         if loss_function == "minor_sft" and kl_to_ref_coeff is not None:
             raise ValueError("minor_sft keeps near the reference model by itself; leave kl_to_ref_coeff out")
         self.normalize_by_seq_length = normalize_by_seq_length

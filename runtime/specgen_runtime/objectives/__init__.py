@@ -8,6 +8,7 @@ from specgen_runtime.objectives.coefficients import (
     as_pair,
     coefficient_part,
     own_buffer,
+    pair_param,
     settle,
     settled,
     switched,
@@ -27,7 +28,7 @@ from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_m
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.parameters import network_buffer
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
-from specgen_runtime.objectives.projection import project
+from specgen_runtime.objectives.projection import check_support, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.selection import LossPart, term_alone
@@ -77,6 +78,7 @@ __all__ = [
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_support",
     "chosen_members",
     "coefficient_part",
     "distance_loss",
@@ -90,6 +92,7 @@ __all__ = [
     "normal_like",
     "not_none",
     "own_buffer",
+    "pair_param",
     "project",
     "read_between",
     "reduce",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d6fab4c6812062226bae90cb557e9031509b06aa787abd5f3bc263481a09137a
+# specgen: sha256=34f77d1c04a8abdb4b22a2fc93575351f0e908299587f6185c27d140479eac60
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class TogetherLoss(LossModule):
         state_action_value: NestedKey = "state_action_value"
         features: NestedKey = "features"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "state_action_value": 1,
