@@ -14,8 +14,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _UNREAD = {
-    "inverse": "what the policy writes",
-    "outer": "what the policy writes",
+    "outer": "the type of what the policy writes",
     "count": "how many steps there are",
 }
 """The sections that know no rows, and what they are about."""
