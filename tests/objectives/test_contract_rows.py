@@ -163,7 +163,8 @@ def test_keywords_that_were_replaced_say_by_what(cls: type[LossModule], keyword:
 
 @every
 def test_estimators_have_the_defaults_and_others_are_refused(cls: type[LossModule]) -> None:
-    for kind in cls.supported_value_estimators:
+    supported = cls.supported_value_estimators
+    for kind in supported or ():
         loss = made(cls)
         estimator = loss.make_value_estimator(kind).value_estimator
         assert loss.value_type is kind
@@ -174,9 +175,15 @@ def test_estimators_have_the_defaults_and_others_are_refused(cls: type[LossModul
         assert all(value.isfinite().all() for value in out.values())
         with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], got -1"):
             loss.make_value_estimator(kind, gamma=-1)
-    for kind in set(ValueEstimators) - set(cls.supported_value_estimators or ValueEstimators):
-        with pytest.raises(NotImplementedError, match=f"does not support {kind.name}; it supports "):
+    for kind in set(ValueEstimators) - set(supported or ()):
+        reason = (
+            "has no value estimator" if supported is None else f"does not support {kind.name}; it supports "
+        )
+        with pytest.raises(NotImplementedError, match=f"{cls.__name__} {reason}"):
             made(cls).make_value_estimator(kind)
+    if supported is None:
+        with pytest.raises(NotImplementedError, match=f"{cls.__name__} has no value estimator"):
+            made(cls).make_value_estimator()
 
 
 @every
