@@ -59,6 +59,17 @@ transforms:
     inverse:
       turned: where(flip, -v, v)
       u: clip(gain * turned + wind, -2, 2)
+  Returns:
+    doc: Discounted sums of rewards, at rates of their own.
+    params:
+      gamma: {default: 0.5, per_env: true, doc: what later rewards count}
+      share: {default: 1.0, per_env: true, doc: what counts of the value of what follows}
+    in: {reward: {each: [reward], type: "float[...]"}, value: {key: value, type: "float[...reward]"}}
+    out: {togo: {each: reward, name: to_go, type: like(reward)}}
+    offline:
+      start: {togo: 0.0}
+      step: {togo: next.reward + gamma * acc.togo}
+      open: {togo: share * next.value}
 chains:
   Pushed: {env: Pendulum, transforms: [{Push: {gain: 0.5, flip: true}}, {Limit: {limit: 7}}]}
   Timed: {env: Pendulum, transforms: [{Limit: {limit: 7}}, {Scale: {factor: 0.5}}]}
@@ -153,6 +164,25 @@ def test_chains_give_all_rows_one_action_parameter(package: ModuleType) -> None:
     chain = Compose(package.Push(0.5, flip=True), package.Limit(7))
     rollouts_alike((package.Pushed(batch_size=(3,)), TransformedEnv(Pendulum(batch_size=(3,)), chain)), 9)
     assert package.Pushed().action_spec == Unbounded((1,))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_recursions_over_recorded_data(package: ModuleType, batch: tuple[int, ...]) -> None:
+    rows = torch.Size(batch).numel()
+    gamma, share = torch.linspace(0.1, 0.9, rows).reshape(batch), torch.linspace(1, 2, rows).reshape(batch)
+    torch.manual_seed(0)
+    data = TransformedEnv(Walk(*batch), package.Limit(4)).rollout(11, break_when_any_done=False)
+    data["next", "value"] = torch.rand(*batch, 11, 1)
+    found = package.Returns(gamma=gamma, share=share)(data.clone())["next", "to_go"].reshape(rows, 11)
+    flat = data["next"].reshape(rows, 11)
+    for row in range(rows):
+        togo = share.flatten()[row] * flat["value"][row, -1, 0]
+        for t in reversed(range(11)):
+            togo = torch.zeros(()) if flat["done"][row, t, 0] else togo
+            togo = flat["reward"][row, t, 0] + gamma.flatten()[row] * togo
+            torch.testing.assert_close(found[row, t], togo)
+    with pytest.raises(ValueError, match="gamma"):
+        package.Returns(gamma=torch.rand(*batch, 7))(data)
 
 
 def test_values_that_do_not_fit(package: ModuleType) -> None:

@@ -37,3 +37,37 @@ class Push(GeneratedTransform[tuple[NestedKey, ...], PushInverseKeys]):
         specs: dict[NestedKey, TensorSpec] = {}
         specs[key.v] = self._outer_spec(key.u, key.v, "interval")
         return specs
+
+
+# ...
+
+
+def returns_offline(gamma: Tensor, reward_rank: int, next_reward: Tensor, ends: Tensor) -> Tensor:
+    """`togo` of all moments, computed from the last to the first.
+
+    Args:
+        gamma: what later rewards count.
+        reward_rank: how many dimensions `reward` has, without the batch's.
+        next_reward: floats [time, *batch, ...], under `next`.
+        ends: bool [time, *batch, ...], where an episode ends.
+    """
+    # transforms.Returns.offline
+    previous_togo = torch.zeros_like(next_reward[0])
+    togo = torch.empty_like(next_reward)
+    for t in reversed(range(next_reward.shape[0])):
+        acc_togo = torch.where(ends[t], 0.0, previous_togo)
+        previous_togo = next_reward[t] + gamma[(..., *(None,) * reward_rank)] * acc_togo
+        togo[t] = previous_togo
+    return togo
+
+
+class Returns(RecursionTransform[ReturnsKeys]):
+    # ...
+
+    def _recur(self, recorded: RecordedTimes, key: ReturnsKeys) -> tuple[Tensor, ...]:
+        next_reward = recorded.following(key.reward)
+        togo = returns_offline(
+            self._for_rows("gamma", recorded.rows, next_reward.dtype), self._rank(key.reward), next_reward,
+            recorded.restarts(key.reward, next_reward),
+        )
+        return (togo,)
