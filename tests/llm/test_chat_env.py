@@ -34,7 +34,8 @@ def say(text: str | Callable[[list[Message]], str], role: str = "assistant") -> 
     def policy(tensordict: TensorDictBase) -> TensorDictBase:
         chats = chats_of(tensordict.get(("history", "prompt")))
         full = [
-            [*chat, {"role": role, "content": text if isinstance(text, str) else text(chat)}] for chat in chats
+            [*chat, {"role": role, "content": text if isinstance(text, str) else text(chat)}]
+            for chat in chats
         ]
         return tensordict.set(("history", "full"), as_rows(full, tensordict.batch_size))
 
@@ -52,12 +53,16 @@ KINDS: dict[str, Callable[[], Any]] = {
     "several turns": lambda: ChatEnv(
         DATA, reward=length, tools=again, max_turns=4, batch_size=(4,), group=2, device="cpu"
     ),
-    "two dimensions": lambda: ChatEnv(DATA, reward=length, batch_size=(2, 3), group=3, system_prompt="Be brief."),
+    "two dimensions": lambda: ChatEnv(
+        DATA, reward=length, batch_size=(2, 3), group=3, system_prompt="Be brief."
+    ),
     "metrics": lambda: ChatEnv(
         DATA, reward=lambda a, r: Scores(length(a, r), turns=[len(c) for c in a]), metrics=["turns"]
     ),
     "a loader": lambda: ChatEnv.from_dataloader(torch.utils.data.DataLoader(DATA, batch_size=3), repeats=3),  # type: ignore[arg-type]
-    "with a transform": lambda: TransformedEnv(ChatEnv(DATA, tools=again, max_turns=None, group=2), StepCounter(3)),
+    "with a transform": lambda: TransformedEnv(
+        ChatEnv(DATA, tools=again, max_turns=None, group=2), StepCounter(3)
+    ),
 }
 
 
@@ -144,7 +149,11 @@ def test_turns_without_tools() -> None:
 
 def test_groups_fill_whoever_ends_first() -> None:
     env = ChatEnv(
-        DATA, tools=lambda chat, row: None if len(chat[-1]["content"]) else [], max_turns=5, group=3, batch_size=(6,)
+        DATA,
+        tools=lambda chat, row: None if len(chat[-1]["content"]) else [],
+        max_turns=5,
+        group=3,
+        batch_size=(6,),
     )
     generator = torch.Generator().manual_seed(0)
     policy = say(lambda chat: "x" * int(torch.randint(2, (), generator=generator)))
@@ -199,7 +208,10 @@ def test_rows_that_are_conversations() -> None:
     assert contents(root) == [["Own.", "a", "b", "c"]]
     assert root.get("query").tolist()[0]["n"] == 3
     env = ChatEnv([chat[1:]], system_prompt="Be brief.", system_role="developer", user_role="human")
-    assert chats_of(env.reset().get(("history", "prompt")))[0][0] == {"role": "developer", "content": "Be brief."}
+    assert chats_of(env.reset().get(("history", "prompt")))[0][0] == {
+        "role": "developer",
+        "content": "Be brief.",
+    }
     env = ChatEnv([{"ask": "a"}], data_key="ask", user_role="human")
     root = env.reset()
     assert chats_of(root.get(("history", "prompt"))) == [[{"role": "human", "content": "a"}]]
@@ -261,8 +273,6 @@ def test_from_dataloader() -> None:
         ChatEnv.from_dataloader(loader, primers=1)
     with pytest.raises(ValueError, match=r"one dimension, got \(2, 2\)"):
         ChatEnv.from_dataloader(loader, batch_size=(2, 2))
-
-
 
 
 QUESTION: Message = {"role": "user", "content": "a"}

@@ -117,7 +117,13 @@ def test_rows() -> None:
     assert rows_of(CHAT, "query") == [{"messages": CHAT}]
     assert rows_of({"messages": CHAT, "n": 1}, "query") == [{"messages": CHAT, "n": 1}]
     assert rows_of([{"query": "a"}, "b"], "query") == [{"query": "a"}, {"query": "b"}]
-    collated = {"query": ["a", "b"], "n": torch.tensor([1, 2]), "v": torch.eye(2), "of": {"x": ("p", "q")}, "k": 5}
+    collated = {
+        "query": ["a", "b"],
+        "n": torch.tensor([1, 2]),
+        "v": torch.eye(2),
+        "of": {"x": ("p", "q")},
+        "k": 5,
+    }
     first, second = rows_of(collated, "query")
     assert first["v"].tolist() == [1.0, 0.0]
     assert (first["query"], first["n"], first["of"], first["k"]) == ("a", 1, {"x": "p"}, 5)

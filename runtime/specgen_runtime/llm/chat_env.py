@@ -98,7 +98,9 @@ class ChatEnv(EnvBase[Any]):
         size = group or repeats or 1
         super().__init__(batch_size=(size,) if batch_size is None else batch_size, device=device)
         self.prompts = GroupedPrompts(
-            None if source is None else Prompts(source, data_key, seed, shuffle), self.batch_size.numel(), size
+            None if source is None else Prompts(source, data_key, seed, shuffle),
+            self.batch_size.numel(),
+            size,
         )
         self.__dict__["reward_function"] = reward  # a model is not a part of the environment
         self.tools = tools
@@ -241,13 +243,17 @@ class ChatEnv(EnvBase[Any]):
         """The conversation that begins with a row."""
         prompt = row["messages"] if "messages" in row else row[self.data_key]
         chat: Chat = (
-            [{"role": self.user_role, "content": prompt}] if isinstance(prompt, str) else chats_of([prompt])[0]
+            [{"role": self.user_role, "content": prompt}]
+            if isinstance(prompt, str)
+            else chats_of([prompt])[0]
         )
         if self.system_prompt is None or chat[0]["role"] == self.system_role:
             return chat
         return [{"role": self.system_role, "content": self.system_prompt}, *chat]
 
-    def _answered(self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]) -> list[Chat]:
+    def _answered(
+        self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]
+    ) -> list[Chat]:
         """The conversations with their answers, in the rows that step."""
         full = chats_of(tensordict.get(("history", "full")))
         for index in rows:
@@ -262,7 +268,9 @@ class ChatEnv(EnvBase[Any]):
                         f" {place} is {found!r:.200}, in the prompt it is {dict(message)!r:.200}"
                     )
             if len(chat) == len(prompt):
-                raise RuntimeError(f"('history', 'full') of row {index} has no answer after its {len(prompt)} messages")
+                raise RuntimeError(
+                    f"('history', 'full') of row {index} has no answer after its {len(prompt)} messages"
+                )
             if self.policy_role is not None and chat[-1]["role"] != self.policy_role:
                 raise RuntimeError(
                     f"('history', 'full') of row {index} ends with a message of {chat[-1]['role']!r}, expected one of"

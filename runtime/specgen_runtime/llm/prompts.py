@@ -43,7 +43,9 @@ class Prompts:
                 f"a source of prompts is a sequence or an iterable of rows, got a mapping of"
                 f" {', '.join(map(repr, source))}: give one of its entries"
             )
-        if isinstance(source, str) or not (hasattr(source, "__iter__") or _indexed(source) or callable(source)):
+        if isinstance(source, str) or not (
+            hasattr(source, "__iter__") or _indexed(source) or callable(source)
+        ):
             raise TypeError(f"a source of prompts is a sequence or an iterable of rows, got {source!r:.80}")
         if _indexed(source) and not len(source):
             raise ValueError("the source of prompts is empty")
@@ -89,7 +91,7 @@ class Prompts:
             generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.epoch) % 2**63)
             order = torch.randperm(count, generator=generator) if self.shuffle else torch.arange(count)
             return (self._item(index) for index in order[self.place :].tolist())
-        items = iter(self.source if hasattr(self.source, "__iter__") else self.source())
+        items: Iterator[Any] = iter(self.source if hasattr(self.source, "__iter__") else self.source())
         skipped = 0 if _stateful(self.source) else self.place
         while skipped > 0 and (item := next(items, None)) is not None:
             rows = rows_of(item, self.prompt_key)
@@ -105,7 +107,7 @@ class Prompts:
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the order."""
-        state = {"seed": self.seed, "epoch": self.epoch, "place": self.place}
+        state: dict[str, Any] = {"seed": self.seed, "epoch": self.epoch, "place": self.place}
         if _stateful(self.source):
             state |= {"source": self.source.state_dict(), "waiting": list(self._waiting)}
         return state
@@ -227,7 +229,9 @@ def rows_of(item: Any, prompt_key: str) -> list[Row]:
     prompt = item[key]
     if isinstance(prompt, str) or _is_chat(prompt) or hasattr(prompt, "to_chats"):
         return [dict(item)]
-    if not isinstance(prompt, list | tuple) or not all(isinstance(one, str) or _is_chat(one) for one in prompt):
+    if not isinstance(prompt, list | tuple) or not all(
+        isinstance(one, str) or _is_chat(one) for one in prompt
+    ):
         raise ValueError(
             f"{key!r} of a row is a string or a list of messages, got {prompt!r:.80}; a loader that collates messages"
             " takes them apart: give it collate_fn=list"

@@ -59,7 +59,8 @@ def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tens
             f" {sorted(metrics)}: metrics={tuple(scores.metrics)!r}"
         )
     return {
-        name: _values(values, count, name) for name, values in {"reward": scores.reward, **scores.metrics}.items()
+        name: _values(values, count, name)
+        for name, values in {"reward": scores.reward, **scores.metrics}.items()
     }
 
 
