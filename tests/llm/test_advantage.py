@@ -63,13 +63,29 @@ def test_equal_rewards_have_exactly_no_advantage() -> None:
     assert found[3:6].abs().min() > 0.5
 
 
+@pytest.mark.peers
+def test_equal_rewards_in_torchrl() -> None:
+    peers = pytest.importorskip("torchrl.objectives.llm")
+    data = [trajectory(1, [0.7]) for _ in range(7)]
+    mine, theirs = (feed(each(7, prompt_key="group"), data)[-1] for each in (MCAdvantage, peers.MCAdvantage))
+    assert theirs["advantage"].abs().min() > 0.01
+    assert not mine["advantage"].any()
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore:std")
+def test_a_group_of_one_in_torchrl() -> None:
+    peers = pytest.importorskip("torchrl.objectives.llm")
+    assert peers.MCAdvantage(1, prompt_key="group").inv(trajectory(1, [1.0]))["advantage"].isnan().all()
+    with pytest.raises(ValueError, match="grpo_size is at least 2, got 1"):
+        MCAdvantage(1)
+
+
 def test_a_group_of_one() -> None:
     with pytest.raises(ValueError, match=r"groups \[3, 4\] have one reward each"):
         group_advantage(torch.ones(4), torch.tensor([1, 1, 3, 4]))
     with pytest.raises(ValueError, match=r"got groups \[3\] of rewards \[4, 1\]"):
         group_advantage(torch.ones(4, 1), torch.tensor([1, 1, 3]))
-    with pytest.raises(ValueError, match="grpo_size is at least 2, got 1"):
-        MCAdvantage(1)
 
 
 def test_held_back_until_the_group_is_full() -> None:
