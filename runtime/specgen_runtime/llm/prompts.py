@@ -49,7 +49,7 @@ class Prompts:
             raise TypeError(f"a source of prompts is a sequence or an iterable of rows, got {source!r:.80}")
         if _indexed(source) and not len(source):
             raise ValueError("the source of prompts is empty")
-        self.source = source
+        self.source: Any = source
         self.prompt_key = prompt_key
         self.shuffle = shuffle
         self.restart(seed)
