@@ -5,19 +5,32 @@ from __future__ import annotations
 from specgen_runtime.llm.advantage import MCAdvantage, group_advantage
 from specgen_runtime.llm.candidates import MCAdvantageSelector
 from specgen_runtime.llm.chat_env import ChatEnv
+from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, Tokens
+from specgen_runtime.llm.families import add_chat_template
+from specgen_runtime.llm.history import History
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import Prompts
+from specgen_runtime.llm.rendering import Rendered, render_batch
 from specgen_runtime.llm.rewards import Reward, Scores
 
 __all__ = [
     "ChatEnv",
+    "ChatHistory",
+    "History",
+    "LogProbs",
     "MCAdvantage",
     "MCAdvantageSelector",
+    "Masks",
     "Message",
     "Prompts",
+    "Rendered",
     "Reward",
     "Scores",
+    "Text",
+    "Tokens",
+    "add_chat_template",
     "as_rows",
     "chats_of",
     "group_advantage",
+    "render_batch",
 ]
