@@ -11,7 +11,7 @@ from specgen_runtime.llm.history import History
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import Prompts
 from specgen_runtime.llm.rendering import Rendered, render_batch
-from specgen_runtime.llm.rewards import Reward, Scores
+from specgen_runtime.llm.rewards import Reward, RewardModel, Scores
 
 __all__ = [
     "ChatEnv",
@@ -25,6 +25,7 @@ __all__ = [
     "Prompts",
     "Rendered",
     "Reward",
+    "RewardModel",
     "Scores",
     "Text",
     "Tokens",
