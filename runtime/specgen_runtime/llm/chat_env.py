@@ -10,6 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.llm.chat_texts import ChatTexts
 from specgen_runtime.llm.messages import Chat, Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import GroupedPrompts, Prompts, Row
 from specgen_runtime.llm.rewards import Reward, scores_of
@@ -35,6 +36,8 @@ class ChatEnv(EnvBase[Any]):
     - ``("history", "prompt")``, observed: a conversation, a list of messages;
     - ``("history", "full")``, the action: it with a message of `policy_role` after it. What the action spec itself
       draws stands for an empty answer;
+    - with ``input_mode="text"``, ``("text", "prompt")``, observed: the conversation as the chat template renders it,
+      a string; and ``("text", "full")``, the action in place of the other: it with an answer after it;
     - `data_key`, observed: the source's row, a dict;
     - ``"group"``, observed, int64 ``[*batch, 1]``: the number of the prompt, counted as prompts were drawn;
     - ``"turn"``, observed, int64 ``[*batch, 1]``: how many answers the conversation has;
@@ -57,9 +60,11 @@ class ChatEnv(EnvBase[Any]):
         metrics: the names of the metrics that `reward` gives (see `Scores`).
         seed: of the order of the prompts; `set_seed` begins anew with another one.
         shuffle: whether a source that is a sequence is shuffled in each epoch.
-        input_mode: only ``"history"``.
+        input_mode: ``"history"`` or ``"text"``: what models read and write.
         batch_size: of the conversations, a multiple of `group` or a divisor of it; None: `(group,)`.
         system_prompt: a first message for conversations that begin without one of the system's.
+        tokenizer: whose chat template makes the texts; needed for them alone.
+        template_kwargs: `chat_template` or `chat_template_name`, to take another one, and variables of the template.
         system_role, user_role, policy_role: the roles in messages; `policy_role` None accepts answers of any role.
         data_key: the entry of a row that holds the prompt, and of the data that holds the row.
         device: of the data.
@@ -80,17 +85,21 @@ class ChatEnv(EnvBase[Any]):
         metrics: Sequence[str] = (),
         seed: int = 0,
         shuffle: bool = True,
-        input_mode: Literal["history"] = "history",
+        input_mode: Literal["history", "text"] = "history",
         batch_size: Sequence[int] | int | None = None,
         system_prompt: str | None = None,
+        tokenizer: Any = None,
+        template_kwargs: Mapping[str, Any] | None = None,
         system_role: str = "system",
         user_role: str = "user",
         policy_role: str | None = "assistant",
         data_key: str = "query",
         device: DEVICE_TYPING | None = None,
     ) -> None:
-        if input_mode != "history":
-            raise ValueError(f"input_mode is 'history', got {input_mode!r}")
+        if input_mode not in ("history", "text"):
+            raise ValueError(f"input_mode is 'history' or 'text', got {input_mode!r}")
+        if input_mode == "text" and tokenizer is None and not template_kwargs:
+            raise ValueError("input_mode='text' needs a tokenizer, whose chat template makes the texts")
         if max_turns is not None and max_turns < 1:
             raise ValueError(f"max_turns is at least 1, got {max_turns}")
         if group is not None and repeats not in (None, group):
@@ -103,6 +112,8 @@ class ChatEnv(EnvBase[Any]):
             size,
         )
         self.__dict__["reward_function"] = reward  # a model is not a part of the environment
+        self.input_mode = input_mode
+        self.texts = ChatTexts(tokenizer, template_kwargs) if input_mode == "text" else None
         self.tools = tools
         self.max_turns = max_turns
         self.metrics = tuple(metrics)
@@ -161,7 +172,9 @@ class ChatEnv(EnvBase[Any]):
 
         def carried() -> dict[str, Any]:
             number = Unbounded((*size, 1), dtype=torch.int64, device=device)
+            texts = {} if self.texts is None else {"text": composite(prompt=objects(""))}
             return {
+                **texts,
                 "history": composite(prompt=objects(self._placeholder[:1])),
                 self.data_key: objects({self.data_key: ""}),
                 "group": number,
@@ -174,7 +187,8 @@ class ChatEnv(EnvBase[Any]):
             observed["metrics"] = composite(**{name: value.clone() for name in self.metrics})
         self.observation_spec = composite(**observed)
         self.state_spec = composite(**carried())
-        self.action_spec = composite(history=composite(full=objects(self._placeholder)))
+        example = self._placeholder if self.texts is None else ""
+        self.action_spec = composite(**{self.input_mode: composite(full=objects(example))})
         self.reward_spec = value
         flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
         self.done_spec = composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
@@ -255,6 +269,8 @@ class ChatEnv(EnvBase[Any]):
         self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]
     ) -> list[Chat]:
         """The conversations with their answers, in the rows that step."""
+        if self.texts is not None:
+            return self._answered_in_texts(self.texts, tensordict, prompts, rows)
         full = chats_of(tensordict.get(("history", "full")))
         for index in rows:
             prompt, chat = prompts[index], full[index]
@@ -276,6 +292,21 @@ class ChatEnv(EnvBase[Any]):
                     f"('history', 'full') of row {index} ends with a message of {chat[-1]['role']!r}, expected one of"
                     f" {self.policy_role!r}"
                 )
+        return full
+
+    def _answered_in_texts(
+        self, texts: ChatTexts, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]
+    ) -> list[Chat]:
+        asked, said = (elements(tensordict.get(("text", name))) for name in ("prompt", "full"))
+        full = list(prompts)
+        for index in rows:
+            if said[index] and not said[index].startswith(asked[index]):
+                raise RuntimeError(
+                    f"('text', 'full') of row {index} does not begin with ('text', 'prompt'):"
+                    f" {said[index]!r:.100}, {asked[index]!r:.100}"
+                )
+            role = self.policy_role or "assistant"
+            full[index] = [*full[index], texts.answer(said[index].removeprefix(asked[index]), role)]
         return full
 
     # tensors
@@ -306,6 +337,8 @@ class ChatEnv(EnvBase[Any]):
             "group": self._column(groups),
             "turn": self._column(turns),
         }
+        if self.texts is not None:
+            entries["text"] = tensordict(prompt=as_rows(list(map(self.texts.prompt, chats)), self.batch_size))
         if metrics:
             entries["metrics"] = tensordict(**metrics)
         return tensordict(**entries)
