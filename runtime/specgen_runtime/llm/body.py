@@ -38,6 +38,7 @@ def score_tokens(
     entropy: bool = False,
     packed: bool = False,
     max_tokens: int | None = None,
+    max_rows: int | None = None,
 ) -> Chosen:
     """Return the log-probability of each scored token given those before it, and exactly 0 elsewhere.
 
@@ -54,6 +55,7 @@ def score_tokens(
         entropy: whether the entropies of the distributions that the tokens are from are computed, too.
         packed: whether sequences are put behind each other, where `can_pack` says that the model keeps them apart.
         max_tokens: how many tokens, with padding, are run at once; a longer sequence is run alone. None for all.
+        max_rows: how many sequences are run at once; None for all.
 
     Returns:
         Float32 (float64 for such a model) ``[rows, time]``, of the device of ``ids``. With gradients enabled they
@@ -71,7 +73,7 @@ def score_tokens(
     parts: list[Chosen] = []
     order: list[Tensor] = []
     with evaluating(scorer.model):
-        for members in _groups(lengths.tolist(), packed, max_tokens):
+        for members in _groups(lengths.tolist(), packed, max_tokens, max_rows):
             index = torch.tensor(members, device=ids.device)
             kept = attention[index] & (places[index] < lengths[index, None])
             inputs, starts = (_packed if packed else _padded)(scorer.model, ids[index], kept, places[index])
@@ -125,25 +127,21 @@ def can_pack(scorer: Scorer) -> bool:
     return apart
 
 
-def _groups(lengths: list[int], packed: bool, max_tokens: int | None) -> Iterator[list[int]]:
+def _groups(
+    lengths: list[int], packed: bool, max_tokens: int | None, max_rows: int | None
+) -> Iterator[list[int]]:
     """Rows that are run together, the longest first, without those of length 0."""
-    rows = [row for row in range(len(lengths)) if lengths[row]]
     if packed and max_tokens is None:
         max_tokens = PACKED_TOKENS
-    if max_tokens is None:
-        yield rows
-        return
     group: list[int] = []
-    for row in sorted(rows, key=lambda row: -lengths[row]):
-        tokens = (
-            sum(lengths[one] for one in (*group, row))
-            if packed
-            else lengths[(group or [row])[0]] * (len(group) + 1)
-        )
-        if group and tokens > max_tokens:
+    tokens = 0
+    for row in sorted((row for row in range(len(lengths)) if lengths[row]), key=lambda row: -lengths[row]):
+        cost = lengths[row if packed or not group else group[0]]
+        if group and (len(group) == max_rows or (max_tokens is not None and tokens + cost > max_tokens)):
             yield group
-            group = []
+            group, tokens, cost = [], 0, lengths[row]
         group.append(row)
+        tokens += cost
     yield group
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -47,6 +49,9 @@ def load_model(
 def load_tokenizer(path: str, **further: Any) -> Any:
     """Return a tokenizer, with its chat template.
 
+    One that was saved as nothing but its ``tokenizer.json`` is loaded as that: `AutoTokenizer` goes by the family of
+    the model in the same folder, and may cut texts otherwise.
+
     Args:
         path: a folder that `save_pretrained` wrote, or a name of the hub.
         **further: what else `AutoTokenizer.from_pretrained` takes.
@@ -55,4 +60,10 @@ def load_tokenizer(path: str, **further: Any) -> Any:
         ImportError: transformers is not installed.
     """
     transformers = import_extra("transformers", "language models", "llm")
-    return transformers.AutoTokenizer.from_pretrained(path, **further)
+    config = Path(path) / "tokenizer_config.json"
+    saved_as = (
+        json.loads(config.read_text(encoding="utf-8")).get("tokenizer_class") if config.is_file() else None
+    )
+    generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
+    kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
+    return kind.from_pretrained(path, **further)
