@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
+from specgen_runtime.llm.answers import around_answers
 from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.messages import Chat, Message
 from specgen_runtime.llm.templates import render
 
 __all__ = ["ChatTexts"]
-
-_PROBE = "An answer."
 
 
 class ChatTexts:
@@ -33,20 +31,6 @@ class ChatTexts:
         """What a model is given to answer a conversation."""
         return render(self.template, chat, self.tokenizer, add_generation_prompt=True, **self.variables)
 
-    @cached_property
-    def _around(self) -> tuple[str, str]:
-        """What the template puts before an answer and after it."""
-        asked: Chat = [{"role": "user", "content": "A question."}]
-        prompt = self.prompt(asked)
-        whole = render(
-            self.template,
-            [*asked, {"role": "assistant", "content": _PROBE}],
-            self.tokenizer,
-            **self.variables,
-        )
-        lead, _, tail = whole.removeprefix(prompt).partition(_PROBE)
-        return (lead, tail) if whole.startswith(prompt) else ("", tail)
-
     def answer(self, text: str, role: str) -> Message:
         """The message in what a model has said: without what the template itself puts around answers.
 
@@ -57,7 +41,7 @@ class ChatTexts:
         Returns:
             The message; `is_complete` is False if the template ends turns and this one has no end.
         """
-        lead, tail = self._around
+        lead, tail = around_answers(self.template, self.tokenizer)
         said, end = text.removeprefix(lead), tail.strip()
         content, closed, _ = said.partition(end) if end else (said.removesuffix(tail), "-", "")
         message: Message = {"role": role, "content": content}
