@@ -6,7 +6,12 @@ from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, T
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.families import add_chat_template
 from specgen_runtime.llm.history import History
+from specgen_runtime.llm.kl import RetrieveKL
+from specgen_runtime.llm.kl_estimators import kl_estimate
+from specgen_runtime.llm.kl_penalty import KLComputation
+from specgen_runtime.llm.kl_reward import KLRewardTransform
 from specgen_runtime.llm.loading import load_model, load_tokenizer
+from specgen_runtime.llm.log_probs import RetrieveLogProb
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.rendering import Rendered, render_batch
 from specgen_runtime.llm.wrapper import TransformersWrapper
@@ -14,10 +19,14 @@ from specgen_runtime.llm.wrapper import TransformersWrapper
 __all__ = [
     "ChatHistory",
     "History",
+    "KLComputation",
+    "KLRewardTransform",
     "LogProbs",
     "Masks",
     "Message",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
     "Text",
     "TokenDistribution",
     "Tokens",
@@ -25,6 +34,7 @@ __all__ = [
     "add_chat_template",
     "as_rows",
     "chats_of",
+    "kl_estimate",
     "load_model",
     "load_tokenizer",
     "render_batch",

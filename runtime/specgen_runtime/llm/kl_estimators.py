@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-import torch
 from torch import Tensor
 
 __all__ = ["Estimator", "check_estimator", "clipped", "full_kl", "kl_estimate", "log_ratio"]
