@@ -9,7 +9,12 @@ from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, T
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.families import add_chat_template
 from specgen_runtime.llm.history import History
+from specgen_runtime.llm.kl import RetrieveKL
+from specgen_runtime.llm.kl_estimators import kl_estimate
+from specgen_runtime.llm.kl_penalty import KLComputation
+from specgen_runtime.llm.kl_reward import KLRewardTransform
 from specgen_runtime.llm.loading import load_model, load_tokenizer
+from specgen_runtime.llm.log_probs import RetrieveLogProb
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import Prompts
 from specgen_runtime.llm.rendering import Rendered, render_batch
@@ -20,6 +25,8 @@ __all__ = [
     "ChatEnv",
     "ChatHistory",
     "History",
+    "KLComputation",
+    "KLRewardTransform",
     "LogProbs",
     "MCAdvantage",
     "MCAdvantageSelector",
@@ -27,6 +34,8 @@ __all__ = [
     "Message",
     "Prompts",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
     "Reward",
     "RewardModel",
     "Scores",
@@ -38,6 +47,7 @@ __all__ = [
     "as_rows",
     "chats_of",
     "group_advantage",
+    "kl_estimate",
     "load_model",
     "load_tokenizer",
     "render_batch",
