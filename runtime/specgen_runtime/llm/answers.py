@@ -13,7 +13,7 @@ from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.messages import MARKS, Message
 from specgen_runtime.llm.templates import render
 
-__all__ = ["continued", "message_of"]
+__all__ = ["around_answers", "continued", "message_of"]
 
 PROBE = "content"
 
@@ -31,7 +31,8 @@ def message_of(
         name: the name of a chat template.
     """
     content: str = tokenizer.decode(ids[:-1] if is_complete else ids)
-    content = content.removeprefix(_lead(template_of(tokenizer, template, name), _Same(tokenizer)))
+    lead, _ = around_answers(template_of(tokenizer, template, name), tokenizer)
+    content = content.removeprefix(lead)
     for mark in MARKS:  # which no message may contain
         content = content.replace(mark, "\ufffd")
     message: Message = {"role": "assistant", "content": content}
@@ -63,6 +64,15 @@ def continued(
     return made
 
 
+def around_answers(template: str, tokenizer: Any) -> tuple[str, str]:
+    """Return what a template writes around an answer's content, found with a probe.
+
+    The first text stands between a generation prompt and the content, such as one space. If it stayed in the content it
+    would be there twice when the conversation is rendered again. The second one stands behind: the end of the turn.
+    """
+    return _around(template, _Same(tokenizer))
+
+
 class _Same:
     """A tokenizer as an argument of a function whose results are kept: equal to itself alone."""
 
@@ -77,16 +87,10 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _lead(template: str, same: _Same) -> str:
-    """What a template writes between a generation prompt and an answer's content, such as one space.
-
-    If it stayed in the content it would be there twice when the conversation is rendered again.
-    """
+def _around(template: str, same: _Same) -> tuple[str, str]:
     asked: list[Message] = [{"role": "user", "content": "question"}]
     answer: Message = {"role": "assistant", "content": PROBE}
     before = render(template, asked, same.tokenizer, add_generation_prompt=True)
     whole = render(template, [*asked, answer], same.tokenizer)
-    said = whole.removeprefix(before)
-    if said == whole or PROBE not in said:
-        return ""
-    return said[: said.index(PROBE)]
+    lead, found, tail = whole.removeprefix(before).partition(PROBE)
+    return (lead if found and whole.startswith(before) else "", tail)
