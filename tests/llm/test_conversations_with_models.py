@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm import ChatEnv, MCAdvantage, Message, TransformersWrapper, chats_of, group_advantage
+from specgen_runtime.llm import (
+    ChatEnv,
+    MCAdvantage,
+    Message,
+    TransformersWrapper,
+    chats_of,
+    group_advantage,
+)
 from specgen_std.losses.grpo import DAPO, CISPOLoss, GRPOLoss
 
 from tests.llm.models import tiny_model, tiny_tokenizer
@@ -75,6 +82,10 @@ def test_several_turns() -> None:
             first, second = (chats_of(row[k].get(("history", "full")))[0] for k in (step, step + 1))
             assert second[: len(first)] == first
             assert [message["role"] for message in second] == ["user", "assistant", "tool", "assistant"]
+            sampled, longer = (
+                row[k]["tokens", "full"][row[k]["masks", "all_attention_mask"]] for k in (step, step + 1)
+            )
+            assert torch.equal(longer[: len(sampled)], sampled), "sampled tokens are not made again from text"
     out = MCAdvantage(2, prompt_key="group", trajectory_return="sum").inv(data)
     assert out.batch_size == (16,)
     wanted = group_advantage(data["next", "reward"][:, [1, 3]], data["group"][:, [1, 3]])
