@@ -142,7 +142,7 @@ def chain(batch_size: tuple[int, ...], coeff: float = 0.1, **keywords: Any) -> T
 
 
 def test_policy_reward_and_kl_make_one_environment() -> None:
-    check_env(lambda: chain((2,), tools=twice, max_turns=2, group=2), steps=2, devices=(), pickling=False)
+    check_env(lambda: chain((2,), tools=twice, max_turns=2, group=2), steps=2, devices=())
 
 
 def test_the_kl_is_subtracted_from_the_reward() -> None:
