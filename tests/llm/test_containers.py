@@ -55,7 +55,7 @@ def test_columns_and_index() -> None:
 
 
 def test_messages_made_one_by_one() -> None:
-    history = torch.stack(
+    history: Any = torch.stack(
         [History(role="user", content="a"), History(role="tool", content="b", tool_calls=[{"id": "1"}])]
     )
     assert history.shape == (2,)
@@ -243,7 +243,7 @@ def test_gradients_go_through_padding() -> None:
     values = torch.ones(3, requires_grad=True)
     Ragged(values, torch.tensor([0, 1, 3])).padded(0.0, "left").mul(
         torch.tensor([[5.0, 2.0], [3.0, 4.0]])
-    ).sum().backward()
+    ).sum().backward()  # type: ignore[no-untyped-call]
     assert values.grad is not None
     assert values.grad.tolist() == [2.0, 3.0, 4.0]
 

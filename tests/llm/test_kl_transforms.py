@@ -162,7 +162,8 @@ def test_keys_of_the_reward() -> None:
     after = transform(data)["next"]
     assert set(after.keys()) == {"history", "score", "whole", "kl"}
     torch.testing.assert_close(after["whole"], 1 - after["kl"].sum(-1, keepdim=True))
-    for keywords in ({"in_keys": ["a", "b"]}, {"out_keys": ["a"]}):
+    wrong: list[dict[str, Any]] = [{"in_keys": ["a", "b"]}, {"out_keys": ["a"]}]
+    for keywords in wrong:
         with pytest.raises(ValueError, match="in_keys is the reward's key"):
             KLRewardTransform(wrapped(1), **keywords)
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import check_env_specs
 from specgen_runtime.llm import (
-    ChatEnv,
     ChatHistory,
     RetrieveKL,
     Text,
@@ -20,11 +18,10 @@ from specgen_runtime.llm import (
 )
 from specgen_runtime.llm.kl_estimators import kl_estimate
 from specgen_runtime.llm.ragged import rows_at
-from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict
 from torch import Tensor
 
-from tests.llm.conversations import CHATS, conversations, left, model, pair, plain, tokenizer, wrapped
+from tests.llm.conversations import CHATS, conversations, left, pair, plain, tokenizer, wrapped
 from tests.llm.models import tiny_model, tiny_tokenizer
 
 
@@ -38,30 +35,6 @@ def expected(masked: bool = True) -> Tensor:
 
 
 # ------------------------------------------------------------ which models
-
-
-def test_gen_model_defaults_to_from_collector() -> None:
-    transform = RetrieveKL(ref_model=wrapped(1, pad_to=40))
-    with pytest.raises(ValueError, match="there is no collector"):
-        transform(conversations())
-    calls = []
-
-    class Collector:
-        def __init__(self, policy: Any) -> None:
-            self.policy = policy
-
-    class Policy:
-        def get_new_version(self, **keywords: Any) -> TransformersWrapper:
-            calls.append(keywords)
-            return wrapped(0, **keywords)
-
-    env = TransformedEnv(ChatEnv([{"query": "Hello"}], batch_size=(2,), group=2), transform)
-    collector = Collector(Policy())
-    env.register_collector(collector)
-    env.rollout(2, break_when_any_done=False)
-    assert len(calls) == 1
-    assert calls[0]["generate"] is False
-    assert calls[0]["pad_to"] == 40
 
 
 def test_models_that_are_missing() -> None:
@@ -129,7 +102,7 @@ def test_further_arguments() -> None:
         ({"tokenizer_kwargs": {"tokenize": False}}, "tokenize is True here"),
     ):
         with pytest.raises(ValueError, match=text):
-            RetrieveKL(**pair(), **keywords)  # type: ignore[arg-type]
+            RetrieveKL(**pair(), **keywords)
 
 
 # ------------------------------------------------------------------- values
@@ -356,57 +329,7 @@ def test_log_probs_that_are_not_finite() -> None:
         RetrieveKL(wrapped(0), reference)(conversations())
 
 
-# ------------------------------------------------- environments and buffers
-
-
-def chat_env(transform: Any, **keywords: Any) -> TransformedEnv:
-    def reward(answers: Any, rows: Any) -> list[float]:
-        return [1.0 for _ in answers]
-
-    source = [{"query": "Hello"}, {"query": "What's the weather?"}]
-    base = ChatEnv(source, **{"reward": reward, "batch_size": (4,), "group": 2, **keywords})
-    return TransformedEnv(base, transform)
-
-
-@pytest.mark.parametrize("spread", ["sum", "tokens"])
-def test_in_an_environment(spread: Any) -> None:
-    transform = RetrieveKL(**pair(pad_to=40), coeff=0.5, spread=spread)
-    env = chat_env(transform)
-    check_env_specs(env)
-    for key in (("log_probs", "full"), ("ref_log_probs", "full"), "kl_penalty"):
-        assert env.observation_spec[key].shape == (4, 40)
-    assert env.reward_spec.shape == ((4, 1) if spread == "sum" else (4, 40, 1))
-    policy = TransformersWrapper(
-        model(0),
-        tokenizer=tokenizer(),
-        return_log_probs=True,
-        pad_output=True,
-        pad_to=40,
-        generate_kwargs={"max_new_tokens": 3},
-    )
-    data = env.rollout(2, policy, break_when_any_done=False)
-    kl, reward = data["next", "kl_penalty"], data["next", "reward"]
-    assert kl.any(-1).all()
-    if spread == "sum":
-        torch.testing.assert_close(reward, 1 - 0.5 * kl.sum(-1, keepdim=True))
-    scored = data["masks", "all_assistant_mask"]
-    assert torch.equal(scored & (kl != 0), kl != 0)  # the sampled tokens, no others
-    torch.testing.assert_close(
-        data["next", "log_probs", "full"], data["log_probs", "full"], rtol=1e-4, atol=1e-4
-    )
-
-
-def test_ragged_rows_in_an_environment_are_refused() -> None:
-    with pytest.raises(ValueError, match="pad_output=True, and pad_to"):
-        chat_env(RetrieveKL(**pair(pad_output=False))).observation_spec  # noqa: B018
-
-
-def test_fault_13_specs_hold_what_is_written_with_its_shape() -> None:
-    env = chat_env(RetrieveKL(**pair(pad_to=40), add_to_reward=False, kl_key=("a", "kl")))
-    before = chat_env(Compose())
-    added = set(env.observation_spec.keys(True, True)) - set(before.observation_spec.keys(True, True))
-    assert added == {("log_probs", "full"), ("ref_log_probs", "full"), ("a", "kl")}
-    assert env.reward_spec == before.reward_spec
+# ------------------------------------------------------------ further forms
 
 
 def test_data_without_next() -> None:
@@ -430,25 +353,3 @@ def test_it_is_a_chain() -> None:
     assert transform.container is None
     again = pickle.loads(pickle.dumps(transform))
     assert torch.equal(penalty_of(again), penalty_of(transform))
-
-
-@pytest.mark.peers
-def test_as_in_torchrl() -> None:
-    """Values of TorchRL's RetrieveKL, which works with padded output and without rewards."""
-    llm = pytest.importorskip("torchrl.modules.llm")
-    history = pytest.importorskip("torchrl.data.llm").History.from_chats(CHATS)
-    theirs = pytest.importorskip("torchrl.envs.llm.transforms").RetrieveKL
-
-    def peer(seed: int, key: str) -> Any:
-        keywords = {"tokenizer": tokenizer(), "generate": False, "return_log_probs": True, "pad_output": True}
-        return llm.TransformersWrapper(model(seed), input_mode="history", log_probs_key=key, **keywords)
-
-    chat = llm.policies.ChatHistory._from_tensordict(TensorDict(full=history, batch_size=(2,)))
-    data = TensorDict(history=chat, next=TensorDict(history=chat, batch_size=(2,)), batch_size=(2,))
-    result = theirs(
-        gen_model=peer(0, "g"), ref_model=peer(1, "r"), tokenizer=tokenizer(), add_to_reward=False
-    )(data)
-    rows = [row.detach() for row in result["next"].get("kl_penalty").unbind()]
-    ours = penalty_of(RetrieveKL(**pair()))
-    for row, found in zip(rows, ours, strict=True):
-        torch.testing.assert_close(found[-len(row) :], row, rtol=1e-4, atol=1e-4)
