@@ -43,7 +43,7 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor", "as_ints", "as_numbers", "in_dtype"),
+    "arguments": ("as_float_tensor", "as_numbers", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
@@ -116,6 +116,7 @@ _RUNTIME_LOSSES = (
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_support",
     "chosen_members",
     "coefficient_part",
     "distance_loss",
@@ -129,6 +130,7 @@ _RUNTIME_LOSSES = (
     "project",
     "not_none",
     "own_buffer",
+    "pair_param",
     "read_between",
     "settle",
     "settled",
@@ -188,6 +190,7 @@ IMPORTABLE: dict[str, Import] = {
         for module, names in _RUNTIME_TRANSFORMS.items()
         for name in names
     },
+    **{name: Import("specgen_runtime.params", name) for name in ("as_ints", "float_param", "int_param")},
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),

@@ -324,7 +324,7 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
     if isinstance(expr, tree.Name):
         if expr.path in AXES:
             return _named_axis(visitor, expr, values)
-        near = suggestion(expr.path, [axis for value in values for axis in value.type.axes])
+        near = suggestion(expr.path, [axis.name for value in values for axis in value.type.axes])
         if near is not None:
             visitor.error(rules.UNDEFINED, expr.start, expr.end, f"there is no axis `{expr.path}`", near)
             raise _Missing
@@ -354,11 +354,12 @@ def _axes(visitor: Visitor, expr: Expr, param: Param, values: list[Typed]) -> ob
 def _named_axis(visitor: Visitor, expr: tree.Name, values: list[Typed]) -> NamedAxis:
     if not values:
         raise _Missing
-    if len(values) > 1 or expr.path not in values[0].type.axes:
+    names = [axis.name for axis in values[0].type.axes]
+    if len(values) > 1 or expr.path not in names:
         message = f"`{visitor.written(values[0])}` is {values[0].type}: it has no axis `{expr.path}`"
         visitor.error(rules.SHAPE_MISMATCH, expr.start, expr.end, message)
         raise _Missing
-    return NamedAxis(values[0].type.axes.index(expr.path))
+    return NamedAxis(names.index(expr.path))
 
 
 def _whole(given: Typed, value: float) -> Typed:

@@ -15,7 +15,7 @@ LARGEST: Final = 2**40
 """No dimension is larger: more numbers than one value can have on any machine."""
 
 AXES: Final = ("ensemble", "draw")
-"""The axes that have names, in the order in which they stand in front of the batch."""
+"""The names that axes can have, in the order in which they stand in front of the batch."""
 
 _Term = tuple[tuple[str, ...], int]
 
@@ -124,8 +124,47 @@ Sizes = tuple[Dim, ...]
 Dims = tuple[Dim | Rest, ...]
 """The dimensions of a value; at most one of them is a rest."""
 
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis in front of the batch. Two of one name are the same only if they are equally long.
+
+    Attributes:
+        name: One of `AXES`.
+        size: How long it is.
+    """
+
+    name: str
+    size: Dim
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def merged_axes(*given: Iterable[Axis]) -> tuple[Axis, ...]:
+    """The axes of what is computed from several values, in their order; two of one name where they can't meet."""
+    found = dict.fromkeys(axis for axes in given for axis in axes)
+    return tuple(sorted(found, key=lambda axis: AXES.index(axis.name)))
+
+
+def unlike(axes: Iterable[Axis]) -> tuple[Axis, Axis] | None:
+    """Two axes of one name, which are not equally long."""
+    seen: dict[str, Axis] = {}
+    for axis in axes:
+        other = seen.setdefault(axis.name, axis)
+        if other != axis:
+            return other, axis
+    return None
+
+
 ANY_DIMS: Final[Dims] = (Rest(),)
 """The dimensions `...` of what may have any."""
+
+
+def named_size(name: str, low: float, high: float) -> Dim:
+    """The size called `name`, which is between two numbers: one of them where they are equal."""
+    least, most = int(max(low, 1)), int(min(high, LARGEST))
+    return least if least == most else Sym.named(name, least, most)
 
 
 def limits(size: Dim) -> tuple[int, int]:

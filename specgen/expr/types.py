@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, cast
 
 from specgen.expr.interval import Interval
-from specgen.expr.sizes import Dim, Dims, Rest, Sizes, quotient
+from specgen.expr.sizes import Axis, Dim, Dims, Rest, Sizes, quotient
 from specgen.expr.symbols import Symbol
 from specgen.values import dataclass
 
@@ -42,7 +42,7 @@ class Type:
     level: Level = "batch"
     col: bool = False
     stretch: frozenset[int] = field(default=frozenset(), compare=False)
-    axes: tuple[str, ...] = ()
+    axes: tuple[Axis, ...] = ()
 
     @property
     def open(self) -> bool:

@@ -11,7 +11,8 @@ from specgen.plan.envs.model import ParamPlan
 from specgen.plan.model import Field
 from specgen.plan.short_texts import TORCH_DTYPES
 
-_KEYWORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
+LIMITS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
+"""The keywords of what reads a number, by the comparison that must hold of it."""
 
 
 def param_annotation(param: Parameter) -> Code:
@@ -63,7 +64,7 @@ def _record_field(param: Parameter) -> Field:
 
 def param_plan(param: Parameter) -> ParamPlan:
     """A parameter, as the constructor of a generated class takes it and reads it into the record."""
-    limits = tuple((_KEYWORDS[sign], bound) for sign, bound in param.range)
+    limits = tuple((LIMITS[sign], bound) for sign, bound in param.range)
     if param.entry is None:
         return ParamPlan(param.name, param_annotation(param), param.default, limits)
     return ParamPlan(

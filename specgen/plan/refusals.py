@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import Parameter
-from specgen.code import Code, using, value_code
+from specgen.code import using, value_code
 from specgen.literals import formatted, listed, literal
 from specgen.plan.model import RefusalPlan
 
 
-def refusals(param: Parameter, each: Code | None = None) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter.
-
-    Args:
-        param: the parameter.
-        each: the numbers of which its range holds, where it has several.
-    """
+def refusals(param: Parameter) -> Iterator[RefusalPlan]:
+    """What must not hold of a parameter."""
     name = param.name
     if param.kind == "enum":
         said = formatted(f"{name} must be one of {listed(param.choices)}, got ", f"{name}!r")
@@ -26,16 +21,15 @@ def refusals(param: Parameter, each: Code | None = None) -> Iterator[RefusalPlan
     for sign, bound in param.range:
         limit = value_code(bound)
         holds = f"{value} {sign} {limit}"
-        if param.kind in ("ints", "int_or_ints"):
-            each = Code(f"as_ints({name}, {literal(name)})")
-        if each is not None:
-            holds = f"all(one {sign} {limit} for one in {each})"
+        several = param.kind in ("ints", "int_or_ints")
+        if several:
+            holds = f"all(one {sign} {limit} for one in as_ints({name}, {literal(name)}))"
         if tensor:
             holds = f"bool(({holds}).all())"
         free = f"not {param.unless} and " if param.unless else ""
         but = f" unless {param.unless}" if param.unless else ""
         yield RefusalPlan(
-            using(f"{free}not {holds}", *limit.uses, *(each.uses if each is not None else ())),
+            using(f"{free}not {holds}", *limit.uses, *(["as_ints"] if several else [])),
             formatted(f"{name} must be {sign} {limit}{but}, got ", name),
         )
     if param.at_least is not None:

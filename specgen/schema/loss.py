@@ -279,6 +279,7 @@ class Loss(DeclaredClass):
         writes: what is written back into the data, by role.
         update: what buffers become after the terms, `next.name` by name, where the loss is trained.
         methods: methods that compute one term, by name.
+        out_keys: terms and metrics in the order in which a call with tensors returns them; others stand behind them.
     """
 
     extends: str | None = None
@@ -302,3 +303,4 @@ class Loss(DeclaredClass):
     writes: dict[str, Expression] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     methods: dict[str, str] = Field(default_factory=dict)
+    out_keys: list[str] = Field(default_factory=list)

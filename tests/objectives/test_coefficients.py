@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from specgen_runtime.specs import Bounded, Composite, Unbounded
+from specgen_std.losses import ClipPPOLoss, SACLoss
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+from tests.objectives.every_loss import made
 from tests.objectives.nets import N_ACT, N_OBS, batch
 from tests.support import generate, imported
 
@@ -43,6 +46,9 @@ losses:
       entropy: {type: float, default: auto, auto: share * log(4.0), buffer: state_of_entropy}
     terms:
       loss: sum(actor(now)) + wanted * reward + entropy
+  PlainLoss:
+    extends: SizedLoss
+    params: {wanted: {auto: drop, default: 2.0}, entropy: {auto: drop, buffer: drop, default: 3.0, fixed: true}}
 """
 
 
@@ -164,6 +170,68 @@ def test_auto_is_settled_when_it_is_read_if_nobody_knows_before(module: ModuleTy
     assert "_wanted" in loss.state_dict()
     with pytest.raises(ValueError, match=r"wanted is a number or 'auto', got 'atuo'"):
         module.SizedLoss(actor(), wanted="atuo")
+
+
+def test_what_a_parent_computes_a_child_may_take_as_a_number(module: ModuleType) -> None:
+    loss = module.PlainLoss(actor(), wanted=4.0)
+    assert isinstance(loss, module.SizedLoss)
+    assert (loss.wanted.item(), loss.entropy.item()) == (4.0, 3.0)
+    assert {"wanted", "entropy"} <= loss.state_dict().keys()
+    loss.wanted = 5.0
+    data = batch(3)
+    value = loss(data)["loss"].item()
+    loss.wanted = 0.0
+    reward = data["next", "reward"].mean().item()
+    assert value - loss(data)["loss"].item() == pytest.approx(5.0 * reward, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"num_qvalue_nets": "a"}, TypeError, "^num_qvalue_nets must be an integer, got 'a'$"),
+        ({"num_qvalue_nets": 2.0}, TypeError, "^num_qvalue_nets must be an integer, got 2.0$"),
+        ({"num_qvalue_nets": 0}, ValueError, "^num_qvalue_nets must be >= 1, got 0$"),
+        ({"alpha_init": "1"}, TypeError, "^alpha_init must be a real number, got '1'$"),
+        ({"alpha_init": None}, TypeError, "^alpha_init must be a real number, got None$"),
+        ({"alpha_init": math.nan}, ValueError, "^alpha_init must be > 0, got nan$"),
+        ({"max_alpha": [1.0]}, TypeError, r"^max_alpha must be a real number, got \[1.0\]$"),
+        ({"target_entropy": math.nan}, ValueError, "^target_entropy must be a number, got nan$"),
+        ({"target_entropy": "none"}, ValueError, "target_entropy is a number or 'auto', got 'none'$"),
+        ({"target_entropy": torch.ones(2)}, TypeError, r"got Tensor of shape \[2\]$"),
+    ],
+)
+def test_what_is_no_number_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        made(SACLoss, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"clip_epsilon": "a"}, TypeError, "^clip_epsilon must be a real number, got 'a'$"),
+        ({"clip_epsilon": (0.1, "b")}, TypeError, "^clip_epsilon must be a real number, got 'b'$"),
+        ({"clip_epsilon": (1.0, 0.1)}, ValueError, "^clip_epsilon must be < 1, got 1.0$"),
+        ({"clip_epsilon": (0.1, -0.1)}, ValueError, "^clip_epsilon must be >= 0, got -0.1$"),
+        ({"clip_epsilon": math.nan}, ValueError, "^clip_epsilon must be >= 0, got nan$"),
+        ({"clip_epsilon": (0.1, 0.2, 0.3)}, ValueError, "^clip_epsilon is a number or a pair of numbers"),
+        (
+            {"normalize_advantage_exclude_dims": 1.5},
+            TypeError,
+            "^normalize_advantage_exclude_dims is made of whole numbers, got 1.5$",
+        ),
+        ({"critic_coeff": "1"}, TypeError, "^critic_coeff must be a real number, got '1'$"),
+    ],
+)
+def test_what_is_no_pair_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        made(ClipPPOLoss, **given)
+
+
+def test_numbers_of_torch_and_numpy_are_taken() -> None:
+    loss = made(SACLoss, alpha_init=torch.tensor(0.5), num_qvalue_nets=np.int64(3), max_alpha=np.float32(2.0))
+    assert loss.alpha_init.item() == 0.5
+    assert loss.num_qvalue_nets == 3
+    assert loss.max_log_alpha.item() == pytest.approx(math.log(2.0))
 
 
 def test_compiled(module: ModuleType) -> None:

@@ -11,7 +11,7 @@ import torch
 from specgen_runtime.modules import ProbabilisticActor, TanhNormal
 from specgen_runtime.objectives import GAE, PolicyDistribution, VTrace
 from specgen_runtime.specs import Bounded, Composite, Unbounded
-from specgen_std.losses import A2CLoss, ClipPPOLoss, SACLoss
+from specgen_std.losses import A2CLoss, ClipPPOLoss, KLPENPPOLoss, SACLoss
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import (
     CompositeDistribution,
@@ -114,6 +114,45 @@ def test_a2c_equals_torchrl(shape: tuple[int, ...]) -> None:
         outputs.append((out["loss_objective"], out["loss_critic"], *gradients))
     for got, wanted in zip(*outputs, strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(16,), (4, 3)])
+def test_the_divergence_from_stored_parameters(shape: tuple[int, ...]) -> None:
+    """Schulman et al. 2017, eq. 8, over two independent parts: the sum of their divergences, those before tanh."""
+    actor = policy(named=True)
+    data = data_of(*shape)
+    with torch.no_grad():
+        data["params"] = actor[0](data.clone())["params"]
+    data["params", "arm", "loc"] += 0.2
+    data["advantage"] = torch.linspace(-1, 1, data.numel()).view(*shape, 1)
+    data["value_target"] = data["next", "reward"].clone()
+    data["action_log_prob"] = torch.zeros(*shape)
+    loss = KLPENPPOLoss(actor, state_value())
+    assert "params" in loss.in_keys
+    out = loss(data)
+    wanted = torch.zeros(shape)
+    for name in PARTS:
+        (m, s), (n, t) = (
+            [normal.base_dist.mean, normal.base_dist.stddev]
+            for normal in (
+                TanhNormal(data["params", name, "loc"], data["params", name, "scale"]),
+                actor.get_dist(data.select("observation")).dists["action", name],
+            )
+        )
+        wanted = wanted + (torch.log(t / s) + (s**2 + (m - n) ** 2) / (2 * t**2) - 0.5).sum(-1)
+    torch.testing.assert_close(out["kl"], wanted, rtol=1e-4, atol=1e-4)
+    assert (out["kl"] > 0).any()
+    out["loss_objective"].backward()
+    assert any(p.grad is not None and p.grad.any() for p in loss.actor_network_params.values(True, True))
+
+
+def test_stored_parameters_that_are_missing_are_named() -> None:
+    loss = KLPENPPOLoss(policy(named=True), state_value())
+    data = data_of(4)
+    data["advantage"] = data["value_target"] = data["next", "reward"].clone()
+    data["action_log_prob"] = torch.zeros(4)
+    with pytest.raises(KeyError, match="actor_network: a parameter of the distribution 'params' is not in"):
+        loss(data)
 
 
 def copy_parameters(mine: Any, theirs: Any) -> None:

@@ -164,11 +164,35 @@ def test_nothing_behind_a_terminal_state_counts() -> None:
 
 
 def test_a_network_without_a_support_is_named() -> None:
-    loss = DistributionalDQNLoss(
-        nn.Sequential(nn.Linear(N_OBS, 6), nn.Unflatten(-1, (2, 3))), action_space="one-hot"
-    )
+    plain = nn.Sequential(nn.Linear(N_OBS, 6), nn.Unflatten(-1, (2, 3)))
     with pytest.raises(RuntimeError, match="value_network has no buffer 'support'"):
-        loss(batch(5, dtype=torch.float32, space="one_hot"))
+        DistributionalDQNLoss(plain, action_space="one-hot")
+
+
+def network_on(support: Tensor) -> DistributionalQValueActor:
+    atoms = support.shape[0]
+    scores = nn.Sequential(nn.Linear(N_OBS, atoms * ACTIONS), nn.Unflatten(-1, (atoms, ACTIONS)))
+    return DistributionalQValueActor(scores, support=support, in_keys=["observation"], action_space="one-hot")
+
+
+@pytest.mark.parametrize(
+    ("support", "message"),
+    [
+        (torch.tensor([0.0, 1.0, 3.0]), r"DistributionalDQNLoss: .* must rise evenly .* \[0.0, 1.0, 3.0\]"),
+        (torch.tensor([1.0, 0.0, -1.0]), "must rise evenly"),
+        (torch.tensor([0.0, float("nan"), 2.0]), "must rise evenly"),
+        (torch.tensor([0, 1, 2]), "vector of floating-point atoms, got .* dtype torch.int64"),
+    ],
+)
+def test_a_support_that_does_not_rise_evenly_is_refused(support: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DistributionalDQNLoss(network_on(support))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("atoms", [1, 2, 51])
+def test_a_rounded_support_is_taken(dtype: torch.dtype, atoms: int) -> None:
+    DistributionalDQNLoss(network_on(torch.linspace(-10.0, 10.0, atoms).to(dtype)))
 
 
 def test_the_support_is_saved_and_moved_and_not_trained() -> None:

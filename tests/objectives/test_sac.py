@@ -111,6 +111,20 @@ def test_the_entropy_that_is_wanted() -> None:
         loss(batch(3))
 
 
+@pytest.mark.peers
+def test_a_fixed_temperature_needs_no_entropy_that_is_wanted() -> None:
+    """Its term trains nothing: it is 0 here, and in the peer a number that needs the size of the action."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    given: dict[str, Any] = {"fixed_alpha": True, "alpha_init": 0.5}
+    mine = SACLoss(policy(), action_value(), **given)
+    assert mine(batch(3))["loss_alpha"].item() == 0.0
+    with pytest.raises(RuntimeError, match="Cannot infer the dimensionality of the action"):
+        objectives.SACLoss(policy(), action_value(), **given)(batch(3))
+    theirs = objectives.SACLoss(policy(), action_value(), target_entropy=-1.5, **given)
+    assert theirs(batch(3))["loss_alpha"].item() != 0.0
+    assert not theirs(batch(3))["loss_alpha"].requires_grad
+
+
 def test_the_formula() -> None:
     """Haarnoja et al. 2018: eq. 5 and 6 with the minimum of two critics, eq. 7 with the policy's own draws, eq. 18."""
     loss, data = SACLoss(policy(), action_value(), target_entropy=-1.5, alpha_init=0.3), batch(9)

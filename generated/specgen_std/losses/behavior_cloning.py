@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=25edfc0b5322b3ebd2edbcfdb796fa778ff5d49060fd5d94a5a4a03472c28b19
+# specgen: sha256=48ab491a0995e23377c7b38c20bb40df21bb11b8f74c4b65de4d50ba48c431d4
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class BCLoss(LossModule):
         action: NestedKey = "action"
         pad_mask: NestedKey = "pad_mask"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "action": 1, "pad_mask": 0}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_bc": ("actor_network",)}
     out_keys: ClassVar[list[str]] = ["loss_bc"]

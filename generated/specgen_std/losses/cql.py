@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1cc0613413aa3fed002d3855a3d85612c3479feccc44d650e4792a77ee54f41e
+# specgen: sha256=a1b8c1059f8de61f99207fff501990d6c8e0ebce528e96faf79cf6dcebc9fad7
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
     as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone, uniform_like,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -274,9 +275,9 @@ def cql_loss(
     next_actions_q: Tensor, now_actions_q: Tensor, next_actions_log_prob: Tensor,
     now_actions_log_prob: Tensor, imitation_action_log_prob: Tensor, dist_log_prob: Tensor, action: Tensor,
     value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, temperature: float, min_q_weight: float, max_q_backup: bool,
-    deterministic_backup: bool, with_lagrange: bool, lagrange_thresh: float, joint_logsumexp: bool,
-    log_alpha: Tensor, log_alpha_prime: Tensor | None,
+    fixed_alpha: bool, target_entropy: Tensor | None, temperature: float, min_q_weight: float,
+    max_q_backup: bool, deterministic_backup: bool, with_lagrange: bool, lagrange_thresh: float,
+    joint_logsumexp: bool, log_alpha: Tensor, log_alpha_prime: Tensor | None,
 ) -> CQLLossTerms:
     """The terms of `CQLLoss`, one value per sample.
 
@@ -299,7 +300,8 @@ def cql_loss(
         action: float32 [*batch, a]; what was done.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         temperature: how far from the largest value the others count; the larger the more.
         min_q_weight: how much the gap to the values of the data counts.
         max_q_backup: let the best of several next actions give the target.
@@ -335,7 +337,9 @@ def cql_loss(
     # losses.CQLLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).sum(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     loss_actor_bc = alpha * imitation_action_log_prob - dist_log_prob
     loss_cql = gap.sum(dim=0)
     # losses.CQLLoss.let
@@ -413,13 +417,13 @@ class CQLLoss(LossModule):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
-        "loss_qvalue",
-        "loss_alpha",
         "loss_actor_bc",
+        "loss_qvalue",
         "loss_cql",
-        "loss_alpha_prime",
+        "loss_alpha",
         "alpha",
         "entropy",
+        "loss_alpha_prime",
     ]
 
     actor_network: TensorDictModuleBase
@@ -477,7 +481,8 @@ class CQLLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             temperature: how far from the largest value the others count; the larger the more. Defaults to
                 1.0, > 0.
             min_q_weight: how much the gap to the values of the data counts. Defaults to 1.0.
@@ -498,23 +503,25 @@ class CQLLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
         num_qvalue_nets = 2
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        temperature = float_param("temperature", temperature, above=0)
+        min_q_weight = float_param("min_q_weight", min_q_weight)
+        num_random = int_param("num_random", num_random, at_least=1)
+        lagrange_thresh = float_param("lagrange_thresh", lagrange_thresh)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be > 0, got {temperature}")
-        if not num_random >= 1:
-            raise ValueError(f"num_random must be >= 1, got {num_random}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor
@@ -672,11 +679,11 @@ class CQLLoss(LossModule):
             next_q, qvalue_network_target_next_of_action, next_action_log_prob, q, log_p, q_new, random_q,
             next_actions_q, now_actions_q, next_actions_log_prob, now_actions_log_prob,
             imitation_action_log_prob, dist_log_prob, self._read(tensordict, keys.action, "action"),
-            self._value_estimate(tensordict), loss_function=self.loss_function,
-            target_entropy=self.target_entropy, temperature=self.temperature, min_q_weight=self.min_q_weight,
-            max_q_backup=self.max_q_backup, deterministic_backup=self.deterministic_backup,
-            with_lagrange=self.with_lagrange, lagrange_thresh=self.lagrange_thresh,
-            joint_logsumexp=self.joint_logsumexp,
+            self._value_estimate(tensordict), loss_function=self.loss_function, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
+            temperature=self.temperature, min_q_weight=self.min_q_weight, max_q_backup=self.max_q_backup,
+            deterministic_backup=self.deterministic_backup, with_lagrange=self.with_lagrange,
+            lagrange_thresh=self.lagrange_thresh, joint_logsumexp=self.joint_logsumexp,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
             log_alpha_prime=self.log_alpha_prime if self.with_lagrange else None,
         )

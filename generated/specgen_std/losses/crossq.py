@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e35fe3cf3fb71a8fd32901f857d168f4dbb76c7e86bdc3e848f5455dfd440d0a
+# specgen: sha256=686e46ddb0fbd3d9f263bbdc24d600fbfa7d389cd960dfc1555a273a951bc4fc
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, settle, settled,
-    term_alone,
+    add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, not_none, settle,
+    settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -93,21 +94,24 @@ class CrossQActorTerms(NamedTuple):
 
 
 def cross_q_actor(
-    log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor
+    log_p: Tensor, q_new: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor
 ) -> CrossQActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha`, `entropy` and `log_prob` of `CrossQLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.CrossQLoss.let
     alpha = torch.exp(log_alpha).detach()
     # losses.CrossQLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     # losses.CrossQLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -222,7 +226,8 @@ class CrossQLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -233,20 +238,21 @@ class CrossQLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.separate_losses = separate_losses
@@ -343,7 +349,8 @@ class CrossQLoss(LossModule):
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
         return cross_q_actor(
-            log_p, q_new, target_entropy=self.target_entropy,
+            log_p, q_new, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52482b1dd72a1fdce884edba0883d2eefd5d0ee9316c76da3f3e0463268dcb34
+# specgen: sha256=edbb9dbb156a3398db38d4fe7497e94d1bbd7c6742de13625eec4285cf454953
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ValueEstimators, distance_loss, next_key, term_alone,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, distance_loss, next_key, term_alone,
 )
+from specgen_runtime.objectives.samples import sample_max
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -29,32 +30,37 @@ __all__ = ["DDPGActorTerms", "DDPGLoss", "DDPGLossOutput", "DDPGValueTerms"]
 
 
 class DDPGValueTerms(NamedTuple):
-    """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
-    sample.
+    """`loss_value`, `pred_value`, `target_value`, `pred_value_max`, `target_value_max`, `td_error` and
+    `priority` of `DDPGLoss`, one value per sample.
     """
 
     loss_value: Tensor
     """[*batch], before the reduction"""
-    td_error: Tensor
-    """float32 [*batch]"""
     pred_value: Tensor
     """float32 [*batch]"""
     target_value: Tensor
+    """float32 [*batch]"""
+    pred_value_max: Tensor
+    """to be logged"""
+    target_value_max: Tensor
+    """to be logged"""
+    td_error: Tensor
     """float32 [*batch]"""
     priority: Tensor
     """[*batch, 1]; the squared temporal-difference error"""
 
 
 def ddpg_value(
-    q: Tensor, next_value: Tensor, value_estimate: Callable[[Tensor], Tensor], *,
+    q: Tensor, next_value: Tensor, mask: Tensor | None, value_estimate: Callable[[Tensor], Tensor], *,
     loss_function: Literal["l2", "l1", "smooth_l1"],
 ) -> DDPGValueTerms:
-    """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
-    sample.
+    """`loss_value`, `pred_value`, `target_value`, `pred_value_max`, `target_value_max`, `td_error` and
+    `priority` of `DDPGLoss`, one value per sample.
 
     Args:
         q: float32 [*batch], from `value_network`.
         next_value: float32 [*batch], from `value_network`.
+        mask: bool [*batch], which samples count in statistics of the batch; None: all.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
     """
@@ -65,14 +71,17 @@ def ddpg_value(
     loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
     with torch.no_grad():
-        td_error = (q - goal) ** 2
         pred_value = q.detach()
         target_value = goal.detach()
+        pred_value_max = sample_max(q, mask)
+        target_value_max = sample_max(goal, mask)
+        td_error = (q - goal) ** 2
     # losses.DDPGLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
     return DDPGValueTerms(
-        loss_value=loss_value, td_error=td_error, pred_value=pred_value, target_value=target_value,
+        loss_value=loss_value, pred_value=pred_value, target_value=target_value,
+        pred_value_max=pred_value_max, target_value_max=target_value_max, td_error=td_error,
         priority=priority,
     )
 
@@ -135,10 +144,18 @@ class DDPGLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_value": ("value_network",),
     }
-    out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "td_error", "pred_value", "target_value"]
+    out_keys: ClassVar[list[str]] = [
+        "loss_actor",
+        "loss_value",
+        "pred_value",
+        "target_value",
+        "pred_value_max",
+        "target_value_max",
+        "td_error",
+    ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "value": LossPart(
-            ("loss_value", "td_error", "pred_value", "target_value"),
+            ("loss_value", "pred_value", "target_value", "pred_value_max", "target_value_max", "td_error"),
             now=("value_network",),
             next=("actor_network", "value_network"),
         ),
@@ -161,6 +178,7 @@ class DDPGLoss(LossModule):
         loss_function: Literal["l2", "l1", "smooth_l1"] = "l2", delay_actor: bool = False,
         delay_value: bool = True, separate_losses: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None,
     ) -> None:
         """The losses of deep deterministic policy gradients: the value of the action in the data moves towards
         the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
@@ -178,6 +196,9 @@ class DDPGLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
+                "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
+                Defaults to None: as they are.
 
         Raises:
             TypeError: if a network is not a module.
@@ -192,6 +213,7 @@ class DDPGLoss(LossModule):
         self.separate_losses = separate_losses
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
+        self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
         self.convert_to_functional(
             value_network,
@@ -215,8 +237,8 @@ class DDPGLoss(LossModule):
         ]
 
     def _ddpg_value_terms(self, tensordict: TensorDictBase) -> DDPGValueTerms:
-        """`loss_value`, `td_error`, `pred_value`, `target_value` and `priority` of `DDPGLoss`, one value per
-        sample.
+        """`loss_value`, `pred_value`, `target_value`, `pred_value_max`, `target_value_max`, `td_error` and
+        `priority` of `DDPGLoss`, one value per sample.
         """
         keys = self.tensor_keys
         next_tensordict = self._next(tensordict)
@@ -229,7 +251,10 @@ class DDPGLoss(LossModule):
             next_value = value_network.target(
                 next_tensordict, keys.state_action_value, {keys.action: actor_network_target_next}
             ).squeeze(-1)
-        return ddpg_value(q, next_value, self._value_estimate(tensordict), loss_function=self.loss_function)
+        return ddpg_value(
+            q, next_value, self._mask(tensordict), self._value_estimate(tensordict),
+            loss_function=self.loss_function,
+        )
 
     def _ddpg_actor_terms(self, tensordict: TensorDictBase) -> DDPGActorTerms:
         """`loss_actor` of `DDPGLoss`, one value per sample."""
@@ -255,9 +280,11 @@ class DDPGLoss(LossModule):
             value_terms = self._ddpg_value_terms(tensordict)
             self._write(tensordict, keys.priority, value_terms.priority)
             outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
-            outputs["td_error"] = value_terms.td_error
             outputs["pred_value"] = value_terms.pred_value
             outputs["target_value"] = value_terms.target_value
+            outputs["pred_value_max"] = torch.as_tensor(value_terms.pred_value_max)
+            outputs["target_value_max"] = torch.as_tensor(value_terms.target_value_max)
+            outputs["td_error"] = value_terms.td_error
         if self._wants("actor"):
             actor_terms = self._ddpg_actor_terms(tensordict)
             outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
@@ -272,8 +299,8 @@ class DDPGLoss(LossModule):
         return term_alone(self, "loss_actor", tensordict)
 
     def loss_value(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
-        """The term `loss_value`, reduced, and the metrics that are computed with it: `td_error`, `pred_value`,
-        `target_value`.
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `pred_value`,
+        `target_value`, `pred_value_max`, `target_value_max`, `td_error`.
 
         Raises:
             KeyError: if something that they read is missing.
@@ -306,7 +333,7 @@ if TYPE_CHECKING:
 
     class DDPGLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_actor", "loss_value", "td_error", "pred_value", "target_value"],
+        Literal["loss_actor", "loss_value", "pred_value", "target_value", "pred_value_max", "target_value_max", "td_error"],
         Float[Tensor, "*batch"],
     ]):
         """What `DDPGLoss` returns."""

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1c237475ff611cb0ba3bb95a2b298e3f1abbe4485bb2cf1820b9f9031c288eb1
+# specgen: sha256=3951ffb0252365eeff70c67d37e51f1bad1548d136449dab028a84385616fc4a
 """Decision transformers."""
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
-    distance_loss, moved_between, settle, settled,
+    distance_loss, moved_between, not_none, settle, settled,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class DTLoss(LossModule):
         action_target: NestedKey = "action"
         action_pred: NestedKey = "action"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "action_target": 1,
@@ -162,14 +164,16 @@ class OnlineDTLossTerms(NamedTuple):
 
 
 def online_dt_loss(
-    drawn_log_prob: Tensor, dist_log_prob: Tensor, *, target_entropy: Tensor, log_alpha: Tensor
+    drawn_log_prob: Tensor, dist_log_prob: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None,
+    log_alpha: Tensor,
 ) -> OnlineDTLossTerms:
     """The terms of `OnlineDTLoss`, one value per sample.
 
     Args:
         drawn_log_prob: float32 [draw, *batch], from `actor_network`.
         dist_log_prob: float32 [*batch], from `actor_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.OnlineDTLoss.let
@@ -178,7 +182,7 @@ def online_dt_loss(
     # losses.OnlineDTLoss.terms
     loss_log_likelihood = -dist_log_prob
     loss_entropy = -alpha.detach() * H
-    loss_alpha = alpha * (H.detach() - target_entropy)
+    loss_alpha = torch.zeros_like(H) if fixed_alpha else alpha * (H.detach() - not_none(target_entropy))
     # losses.OnlineDTLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -208,6 +212,7 @@ class OnlineDTLoss(LossModule):
         action_target: NestedKey = "action"
         action_pred: NestedKey = "action"
 
+    supported_value_estimators = None
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_log_likelihood": ("actor_network",),
         "loss_entropy": ("actor_network",),
@@ -245,7 +250,8 @@ class OnlineDTLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action_target).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action_target).
             samples_mc_entropy: how many draws estimate the entropy. Defaults to 1, >= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
@@ -259,18 +265,19 @@ class OnlineDTLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha
@@ -329,7 +336,8 @@ class OnlineDTLoss(LossModule):
             self._read_without_gradient(tensordict, keys.action_target, "action_target")
         )
         terms = online_dt_loss(
-            drawn_log_prob, dist_log_prob, target_entropy=self.target_entropy,
+            drawn_log_prob, dist_log_prob, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         return TensorDict(

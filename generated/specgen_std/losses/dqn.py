@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=de963de76cae4e44555aa2542bb4cf5fdbe43e71502770aafca4424661183faa
+# specgen: sha256=1e3762cd4348efe0d74a9255f50afec6d386f68b5172fc3a1ce2c6013146d475
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
-    LossModule, Reduction, ValueEstimators, add_coefficient, distance_loss, network_buffer, next_key, project,
+    LossModule, Reduction, ValueEstimators, add_coefficient, check_support, distance_loss, network_buffer,
+    next_key, project,
 )
+from specgen_runtime.params import float_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -300,6 +302,7 @@ class DistributionalDQNLoss(LossModule):
         steps_to_next_obs: NestedKey = "steps_to_next_obs"
         action_value: NestedKey = "action_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "steps_to_next_obs": 1,
@@ -339,19 +342,17 @@ class DistributionalDQNLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        if not gamma >= 0:
-            raise ValueError(f"gamma must be >= 0, got {gamma}")
-        if not gamma <= 1:
-            raise ValueError(f"gamma must be <= 1, got {gamma}")
+        gamma = float_param("gamma", gamma, at_least=0, at_most=1)
         self.delay_value = delay_value
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         network, self.action_space = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        check_support(self, "value_network", "support")
         add_coefficient(self, "gamma", gamma)
         self._place_buffers(device)
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd8af2cd4abea778016837fdb3db2bd5f6c24d526a1d9eee2865e0a64b3eaebc
+# specgen: sha256=c74b20f8d9e97752771454a194d655aaf4b353b4fbff0dcfc64fcbb055911faf
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specgen_runtime.functional import vector_norm
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, input_gradient, joined_values, not_none, uniform_like,
 )
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class GAILLoss(LossModule):
         collector_observation: NestedKey = "collector_observation"
         discriminator_pred: NestedKey = "d_logits"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "expert_action": 1,
@@ -151,12 +153,11 @@ class GAILLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not gp_lambda >= 0:
-            raise ValueError(f"gp_lambda must be >= 0, got {gp_lambda}")
+        gp_lambda = float_param("gp_lambda", gp_lambda, at_least=0)
         self.use_grad_penalty = use_grad_penalty
         self.gp_lambda = gp_lambda
         self.reduction = reduction

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ca33fb73eb8992f5273d4d0ca40bf3238cfb53453e5239f453f16fffa7ab470
+# specgen: sha256=db0a38c5e0ab6a987884761bd9660a13aa98e9c842a53b3f928b076ea4e2eca3
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, add_coefficient_parts, as_pair, as_policy,
-    coefficient_part, not_none,
+    coefficient_part, not_none, pair_param,
 )
 from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
 from specgen_runtime.objectives.weighting import combined_mask
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class GRPOLoss(LossModule):
         ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "advantage": 1,
@@ -261,28 +263,24 @@ class GRPOLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
-        if kl_mask_threshold is not None and not kl_mask_threshold > 0:
-            raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
+        if kl_mask_threshold is not None:
+            kl_mask_threshold = float_param("kl_mask_threshold", kl_mask_threshold, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        if kl_to_ref_coeff is not None:
+            kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
+        if kl_to_inference_coeff is not None:
+            kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if kl_to_ref_coeff is not None and not kl_to_ref_coeff >= 0:
-            raise ValueError(f"kl_to_ref_coeff must be >= 0, got {kl_to_ref_coeff}")
-        if kl_to_inference_coeff is not None and not kl_to_inference_coeff >= 0:
-            raise ValueError(f"kl_to_inference_coeff must be >= 0, got {kl_to_inference_coeff}")
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus
@@ -570,7 +568,7 @@ class DAPO(GRPOLoss):
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
     default_value_estimator = None
-    supported_value_estimators = ()
+    supported_value_estimators = None
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
@@ -657,28 +655,24 @@ class DAPO(GRPOLoss):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
-        if kl_mask_threshold is not None and not kl_mask_threshold > 0:
-            raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
+        if kl_mask_threshold is not None:
+            kl_mask_threshold = float_param("kl_mask_threshold", kl_mask_threshold, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        if kl_to_ref_coeff is not None:
+            kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
+        if kl_to_inference_coeff is not None:
+            kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if kl_to_ref_coeff is not None and not kl_to_ref_coeff >= 0:
-            raise ValueError(f"kl_to_ref_coeff must be >= 0, got {kl_to_ref_coeff}")
-        if kl_to_inference_coeff is not None and not kl_to_inference_coeff >= 0:
-            raise ValueError(f"kl_to_inference_coeff must be >= 0, got {kl_to_inference_coeff}")
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus
@@ -968,7 +962,7 @@ class CISPOLoss(GRPOLoss):
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
 
     default_value_estimator = None
-    supported_value_estimators = ()
+    supported_value_estimators = None
     value_role = "value"
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
@@ -1056,28 +1050,24 @@ class CISPOLoss(GRPOLoss):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
-        if kl_mask_threshold is not None and not kl_mask_threshold > 0:
-            raise ValueError(f"kl_mask_threshold must be > 0, got {kl_mask_threshold}")
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
+        if kl_mask_threshold is not None:
+            kl_mask_threshold = float_param("kl_mask_threshold", kl_mask_threshold, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        if kl_to_ref_coeff is not None:
+            kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
+        if kl_to_inference_coeff is not None:
+            kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if kl_to_ref_coeff is not None and not kl_to_ref_coeff >= 0:
-            raise ValueError(f"kl_to_ref_coeff must be >= 0, got {kl_to_ref_coeff}")
-        if kl_to_inference_coeff is not None and not kl_to_inference_coeff >= 0:
-            raise ValueError(f"kl_to_inference_coeff must be >= 0, got {kl_to_inference_coeff}")
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=be2b678d70ae9e821e232ff2da561c06d31a1c2fcbc72a7c60b6cd10e1afe482
+# specgen: sha256=1b1211de7436187ffaeb9cd44d041bacd43b694ed58171e83b5ce1f25d08f973
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, as_policy, distance_loss, next_key,
     term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -211,20 +212,16 @@ class IQLLoss(LossModule):
                 Defaults to None: as they are.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        temperature = float_param("temperature", temperature, at_least=0)
+        expectile = float_param("expectile", expectile, at_least=0, at_most=1)
         if loss_function not in ("smooth_l1", "l2", "l1"):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
-        if not temperature >= 0:
-            raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile >= 0:
-            raise ValueError(f"expectile must be >= 0, got {expectile}")
-        if not expectile <= 1:
-            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature
@@ -561,20 +558,16 @@ class DiscreteIQLLoss(IQLLoss):
                 Defaults to None: as they are.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self)
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        temperature = float_param("temperature", temperature, at_least=0)
+        expectile = float_param("expectile", expectile, at_least=0, at_most=1)
         if loss_function not in ("smooth_l1", "l2", "l1"):
             raise ValueError(f"loss_function must be one of 'smooth_l1', 'l2', 'l1', got {loss_function!r}")
-        if not temperature >= 0:
-            raise ValueError(f"temperature must be >= 0, got {temperature}")
-        if not expectile >= 0:
-            raise ValueError(f"expectile must be >= 0, got {expectile}")
-        if not expectile <= 1:
-            raise ValueError(f"expectile must be <= 1, got {expectile}")
         self.num_qvalue_nets = num_qvalue_nets
         self.loss_function = loss_function
         self.temperature = temperature

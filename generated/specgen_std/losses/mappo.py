@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a308674096979107784c70b4345714f42bca387b2b3d07f2b0d882995fe23358
+# specgen: sha256=f23cd9cc9824fdac68c1af38d750532d361c6da5c72b28ae3d7540d15bf04423
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient,
-    add_coefficient_parts, as_pair, as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
-    with_methods,
+    add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
+    switched, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
 )
+from specgen_runtime.params import as_ints, float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -256,16 +257,16 @@ class MAPPOLoss(ClipPPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -366,7 +367,7 @@ class MAPPOLoss(ClipPPOLoss):
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
-                method.
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -375,24 +376,22 @@ class MAPPOLoss(ClipPPOLoss):
             critic_coeff = 1.0
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        normalize_advantage_exclude_dims = as_ints(
+            normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
+        )
+        if max_importance_ratio is not None:
+            max_importance_ratio = float_param("max_importance_ratio", max_importance_ratio, above=0)
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if max_importance_ratio is not None and not max_importance_ratio > 0:
-            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type
@@ -805,16 +804,16 @@ class IPPOLoss(MAPPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -915,7 +914,7 @@ class IPPOLoss(MAPPOLoss):
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
-                method.
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -924,24 +923,22 @@ class IPPOLoss(MAPPOLoss):
             critic_coeff = 1.0
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        normalize_advantage_exclude_dims = as_ints(
+            normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
+        )
+        if max_importance_ratio is not None:
+            max_importance_ratio = float_param("max_importance_ratio", max_importance_ratio, above=0)
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if max_importance_ratio is not None and not max_importance_ratio > 0:
-            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type

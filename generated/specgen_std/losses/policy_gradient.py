@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5727fa17b43a6f85542d84ab036f21b4dbf47de952c97b14cc93d1a3bae55339
+# specgen: sha256=5b1d03499d8a53989af8e12bca5b1ecdafc3c5f52ccb6a7e6bc6c18520382507
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, as_policy,
     distance_loss, next_key, not_none,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ class A2CLoss(LossModule):
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_critic",
-        "loss_entropy",
         "entropy",
+        "loss_entropy",
         "value_clip_fraction",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -233,24 +234,23 @@ class A2CLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -560,16 +560,17 @@ class ReinforceLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.delay_value = delay_value

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=52f1d236a48e53d84fa0cc70b93c28aab57cdac04b5f3ec38b7a322806cf3bb0
+# specgen: sha256=d27677c6fd3c963831fe8708dc26ae6404be262e73c11f3410c667ba4ba11622
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, adapt, add_coefficient,
-    add_coefficient_parts, as_pair, as_policy, coefficient_part, distance_loss, next_key, not_none, switched,
+    add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
+    switched,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
 )
+from specgen_runtime.params import as_ints, float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -221,12 +223,12 @@ class PPOLoss(LossModule):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
+        "kl_approx",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -309,7 +311,8 @@ class PPOLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
@@ -317,20 +320,21 @@ class PPOLoss(LossModule):
             critic_coeff = 1.0
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        normalize_advantage_exclude_dims = as_ints(
+            normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
+        )
+        if max_importance_ratio is not None:
+            max_importance_ratio = float_param("max_importance_ratio", max_importance_ratio, above=0)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if max_importance_ratio is not None and not max_importance_ratio > 0:
-            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type
@@ -705,16 +709,16 @@ class ClipPPOLoss(PPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "clip_fraction",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "clip_fraction",
         "ESS",
+        "kl_approx",
         "max_ratio",
         "mean_ratio",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -811,7 +815,8 @@ class ClipPPOLoss(PPOLoss):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -820,24 +825,22 @@ class ClipPPOLoss(PPOLoss):
             critic_coeff = 1.0
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        normalize_advantage_exclude_dims = as_ints(
+            normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
+        )
+        if max_importance_ratio is not None:
+            max_importance_ratio = float_param("max_importance_ratio", max_importance_ratio, above=0)
+        clip_epsilon = pair_param("clip_epsilon", clip_epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if max_importance_ratio is not None and not max_importance_ratio > 0:
-            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not all(one >= 0 for one in as_pair(clip_epsilon, "clip_epsilon")):
-            raise ValueError(f"clip_epsilon must be >= 0, got {clip_epsilon}")
-        if not all(one < 1 for one in as_pair(clip_epsilon, "clip_epsilon")[0:1]):
-            raise ValueError(f"clip_epsilon must be < 1, got {clip_epsilon}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type
@@ -1227,13 +1230,13 @@ class KLPENPPOLoss(PPOLoss):
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
+        "kl",
+        "entropy",
         "loss_entropy",
         "loss_critic",
-        "kl_approx",
-        "entropy",
-        "explained_variance",
         "value_clip_fraction",
-        "kl",
+        "kl_approx",
+        "explained_variance",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "objective": LossPart(
@@ -1329,7 +1332,8 @@ class KLPENPPOLoss(PPOLoss):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -1337,32 +1341,26 @@ class KLPENPPOLoss(PPOLoss):
             critic_coeff = 1.0
         if entropy_coeff is None:
             entropy_coeff = 0.01
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
+        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        normalize_advantage_exclude_dims = as_ints(
+            normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
+        )
+        if max_importance_ratio is not None:
+            max_importance_ratio = float_param("max_importance_ratio", max_importance_ratio, above=0)
+        dtarg = float_param("dtarg", dtarg, above=0)
+        beta = float_param("beta", beta, at_least=0)
+        increment = float_param("increment", increment, at_least=1)
+        decrement = float_param("decrement", decrement, at_most=1, above=0)
+        samples_mc_kl = int_param("samples_mc_kl", samples_mc_kl, at_least=1)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if not samples_mc_entropy >= 1:
-            raise ValueError(f"samples_mc_entropy must be >= 1, got {samples_mc_entropy}")
-        if not entropy_coeff >= 0:
-            raise ValueError(f"entropy_coeff must be >= 0, got {entropy_coeff}")
-        if max_importance_ratio is not None and not max_importance_ratio > 0:
-            raise ValueError(f"max_importance_ratio must be > 0, got {max_importance_ratio}")
-        if not dtarg > 0:
-            raise ValueError(f"dtarg must be > 0, got {dtarg}")
-        if not beta >= 0:
-            raise ValueError(f"beta must be >= 0, got {beta}")
-        if not increment >= 1:
-            raise ValueError(f"increment must be >= 1, got {increment}")
-        if not decrement <= 1:
-            raise ValueError(f"decrement must be <= 1, got {decrement}")
-        if not decrement > 0:
-            raise ValueError(f"decrement must be > 0, got {decrement}")
-        if not samples_mc_kl >= 1:
-            raise ValueError(f"samples_mc_kl must be >= 1, got {samples_mc_kl}")
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type

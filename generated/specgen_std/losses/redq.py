@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=74162f169fa14b3cff5745d384f44e5fecdf8da155a730659c64d828465a7250
+# specgen: sha256=b5c0b49c62290af43c880147934e9ce630fd1c82f91b6df214acd625dfc84355
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, chosen_members, distance_loss, next_key, read_between, settle, settled, term_alone,
+    as_policy, chosen_members, distance_loss, next_key, not_none, read_between, settle, settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -59,7 +60,7 @@ class REDQLossTerms(NamedTuple):
 def redq_loss(
     next_log_p: Tensor, next_q_chosen: Tensor, q: Tensor, log_p: Tensor, q_new: Tensor,
     value_estimate: Callable[[Tensor], Tensor], *, loss_function: Literal["l2", "l1", "smooth_l1"],
-    target_entropy: Tensor, log_alpha: Tensor,
+    fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor,
 ) -> REDQLossTerms:
     """The terms of `REDQLoss`, one value per sample.
 
@@ -71,7 +72,8 @@ def redq_loss(
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
         value_estimate: from the value of the next state, [*batch], to the target, [*batch].
         loss_function: how the distance to the target is measured.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.REDQLoss.let
@@ -83,7 +85,9 @@ def redq_loss(
     # losses.REDQLoss.terms
     loss_actor = (alpha * log_p - q_new).mean(dim=0)
     loss_qvalue = distance_loss(q, goal.expand_as(q), loss_function).mean(dim=0)
-    loss_alpha = -torch.exp(log_alpha) * (both + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(both) if fixed_alpha else -torch.exp(log_alpha) * (both + not_none(target_entropy))
+    )
     # losses.REDQLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -202,7 +206,8 @@ class REDQLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to 0.1, > 0.
             max_alpha: the highest temperature. Defaults to 10.0, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             sub_sample_len: how many of them give the value of the next action; fewer than all. Defaults to
                 2, >= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
@@ -215,22 +220,22 @@ class REDQLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=2)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        sub_sample_len = int_param("sub_sample_len", sub_sample_len, at_least=1)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 2:
-            raise ValueError(f"num_qvalue_nets must be >= 2, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if not sub_sample_len >= 1:
-            raise ValueError(f"sub_sample_len must be >= 1, got {sub_sample_len}")
         if not sub_sample_len < num_qvalue_nets:
             raise ValueError(
                 "REDQLoss needs fewer action values for the target than it learns: sub_sample_len < num_qvalue_nets"
@@ -321,7 +326,8 @@ class REDQLoss(LossModule):
         ).squeeze(-1)
         terms = redq_loss(
             next_log_p, next_q_chosen, q, log_p, q_new, self._value_estimate(tensordict),
-            loss_function=self.loss_function, target_entropy=self.target_entropy,
+            loss_function=self.loss_function, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=read_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         self._write(tensordict, keys.priority, terms.priority)

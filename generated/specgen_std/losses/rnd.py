@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e9747cc4566f894e092cc7a32a5c86b15101c3a1a24bb895eefcbfd0517b3dbb
+# specgen: sha256=bcfa459ba07bd47514f309cf2fee0ec127a0463c760a94d0804c88a3fc262537
 """Random network distillation."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Normalizer, Reduction, bernoulli_of, with_methods
 from specgen_runtime.objectives.weighting import combined_mask
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class RNDLoss(LossModule):
     class _AcceptedKeys(LossModule._AcceptedKeys):  # pyright: ignore[reportPrivateUsage]
         observation: NestedKey = ("next", "observation")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
     out_keys: ClassVar[list[str]] = ["loss_predictor"]
@@ -115,16 +117,13 @@ class RNDLoss(LossModule):
                 data hold weights.
 
         Raises:
-            TypeError: if a network is not a module, or an object lacks a method.
+            TypeError: if a network is not a module, or an object lacks a method, or something else is given
+                for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        if not obs_clip > 0:
-            raise ValueError(f"obs_clip must be > 0, got {obs_clip}")
-        if not update_fraction >= 0:
-            raise ValueError(f"update_fraction must be >= 0, got {update_fraction}")
-        if not update_fraction <= 1:
-            raise ValueError(f"update_fraction must be <= 1, got {update_fraction}")
+        obs_clip = float_param("obs_clip", obs_clip, above=0)
+        update_fraction = float_param("update_fraction", update_fraction, at_least=0, at_most=1)
         self.obs_clip = obs_clip
         self.update_fraction = update_fraction
         self.obs_rms = (

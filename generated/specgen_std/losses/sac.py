@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3911c178da20827e3d7b258c7851c8558b5327f9cb04e83e1836b359a90d4dce
+# specgen: sha256=25e63007dc210a8ef3d0c87d41a8ca76f66869882f3204bb705550c637165a55
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
     add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone,
 )
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -93,20 +94,25 @@ class SACActorTerms(NamedTuple):
     """to be logged"""
 
 
-def sac_actor(log_p: Tensor, q_new: Tensor, *, target_entropy: Tensor, log_alpha: Tensor) -> SACActorTerms:
+def sac_actor(
+    log_p: Tensor, q_new: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor
+) -> SACActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `SACLoss`, one value per sample.
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
         q_new: float32 [ensemble, *batch], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.SACLoss.let
     alpha = torch.exp(log_alpha).detach()
     # losses.SACLoss.terms
     loss_actor = alpha * log_p - q_new.amin(dim=0)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = (
+        torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + not_none(target_entropy))
+    )
     # losses.SACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -200,9 +206,9 @@ class SACLoss(LossModule):
         "loss_actor",
         "loss_qvalue",
         "loss_alpha",
-        "loss_value",
         "alpha",
         "entropy",
+        "loss_value",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "qvalue": LossPart(
@@ -273,7 +279,8 @@ class SACLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is -dim(action).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is -dim(action).
             delay_value: give the values of states target parameters. Defaults to True.
             skip_done_states: without effect, since what is behind the end of an episode never counts.
                 Defaults to False.
@@ -287,20 +294,21 @@ class SACLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor
@@ -445,7 +453,8 @@ class SACLoss(LossModule):
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
         return sac_actor(
-            log_p, q_new, target_entropy=self.target_entropy,
+            log_p, q_new, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 
@@ -590,8 +599,8 @@ class DiscreteSACActorTerms(NamedTuple):
 
 
 def discrete_sac_actor(
-    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, target_entropy: Tensor,
-    log_alpha: Tensor,
+    p: Tensor, dist_log_probs: Tensor, qvalue_network_frozen_now: Tensor, *, fixed_alpha: bool,
+    target_entropy: Tensor, log_alpha: Tensor,
 ) -> DiscreteSACActorTerms:
     """`loss_actor`, `loss_alpha`, `alpha` and `entropy` of `DiscreteSACLoss`, one value per sample.
 
@@ -599,7 +608,8 @@ def discrete_sac_actor(
         p: float32 [*batch, n_actions], from `actor_network`.
         dist_log_probs: float32 [*batch, n_actions], from `actor_network`.
         qvalue_network_frozen_now: float32 [ensemble, *batch, n_actions], from `qvalue_network`.
-        target_entropy: the entropy that is wanted.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
         log_alpha: float32 []; logarithm of the temperature.
     """
     # losses.DiscreteSACLoss.let
@@ -610,7 +620,7 @@ def discrete_sac_actor(
     q_all = qvalue_network_frozen_now.amin(dim=0)
     # losses.DiscreteSACLoss.terms
     loss_actor = (p * (alpha * all_log_p - q_all)).sum(dim=-1)
-    loss_alpha = -log_alpha * (log_p.detach() + target_entropy)
+    loss_alpha = torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
         alpha_2 = alpha.detach()
@@ -717,8 +727,8 @@ class DiscreteSACLoss(LossModule):
             min_alpha: the lowest temperature. Defaults to None, > 0.
             max_alpha: the highest temperature. Defaults to None, > 0.
             fixed_alpha: keep the temperature as it is. Defaults to False.
-            target_entropy: the entropy that is wanted. Defaults to "auto", which is target_entropy_weight *
-                math.log(num_actions).
+            target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
+                which is target_entropy_weight * math.log(num_actions).
             num_actions: how many actions there are; needed for the entropy that is wanted. Defaults to
                 None, >= 1.
             target_entropy_weight: the entropy that is wanted, as a share of that of a policy to which all
@@ -735,22 +745,24 @@ class DiscreteSACLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        if min_alpha is not None:
+            min_alpha = float_param("min_alpha", min_alpha, above=0)
+        if max_alpha is not None:
+            max_alpha = float_param("max_alpha", max_alpha, above=0)
+        if not isinstance(target_entropy, str):
+            target_entropy = float_param("target_entropy", target_entropy)
+        if num_actions is not None:
+            num_actions = int_param("num_actions", num_actions, at_least=1)
+        target_entropy_weight = float_param("target_entropy_weight", target_entropy_weight)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if min_alpha is not None and not min_alpha > 0:
-            raise ValueError(f"min_alpha must be > 0, got {min_alpha}")
-        if max_alpha is not None and not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
-        if num_actions is not None and not num_actions >= 1:
-            raise ValueError(f"num_actions must be >= 1, got {num_actions}")
         if target_entropy == "auto" and num_actions is None:
             raise ValueError('target_entropy="auto" needs num_actions')
         self.loss_function = loss_function
@@ -855,7 +867,8 @@ class DiscreteSACLoss(LossModule):
             tensordict, keys.action_value, randomness=self.vmap_randomness
         )
         return discrete_sac_actor(
-            p, dist_log_probs, qvalue_network_frozen_now, target_entropy=self.target_entropy,
+            p, dist_log_probs, qvalue_network_frozen_now, fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
 

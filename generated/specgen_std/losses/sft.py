@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=08ade8bd45d0795e4e8e4a54bae76553fcba9f4dc1e8ccac2e3df93316293f27
+# specgen: sha256=e1788081226f0d57678516e29967e7673d52cdbe57f0ae6c287ae5d1677ce0db
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Reduction, ScalarOutputMode, not_none
 from specgen_runtime.objectives.samples import sample_mean
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class SFTLoss(LossModule):
         attention_mask: NestedKey = ("masks", "all_attention_mask")
         ref_log_prob: NestedKey = ("next", "ref_log_probs", "full")
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "log_probs": 1,
@@ -166,16 +168,15 @@ class SFTLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if kl_to_ref_coeff is not None and not kl_to_ref_coeff >= 0:
-            raise ValueError(f"kl_to_ref_coeff must be >= 0, got {kl_to_ref_coeff}")
+        if kl_to_ref_coeff is not None:
+            kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
+        beta = float_param("beta", beta, above=0)
         if loss_function not in ("sft", "minor_sft"):
             raise ValueError(f"loss_function must be one of 'sft', 'minor_sft', got {loss_function!r}")
-        if not beta > 0:
-            raise ValueError(f"beta must be > 0, got {beta}")
         if loss_function == "minor_sft" and kl_to_ref_coeff is not None:
             raise ValueError("minor_sft keeps near the reference model by itself; leave kl_to_ref_coeff out")
         self.normalize_by_seq_length = normalize_by_seq_length

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5509bc6893178cc0c3a6c44b376ff5ac27ee02eb7933d01fc0dc97a2570bea31
+# specgen: sha256=84eb86dde4a5b732e7b5dd3c9816c9cf17b4a59002dcb5b04de3702665eefba9
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.objectives import (
     normal_like, term_alone,
 )
 from specgen_runtime.objectives.samples import sample_mean
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
@@ -228,18 +229,15 @@ class TD3Loss(LossModule):
                 data hold weights.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        policy_noise = float_param("policy_noise", policy_noise, at_least=0)
+        noise_clip = float_param("noise_clip", noise_clip, at_least=0)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not policy_noise >= 0:
-            raise ValueError(f"policy_noise must be >= 0, got {policy_noise}")
-        if not noise_clip >= 0:
-            raise ValueError(f"noise_clip must be >= 0, got {noise_clip}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor
@@ -523,12 +521,12 @@ class TD3BCLoss(TD3Loss):
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
         "loss_qvalue",
+        "bc_loss",
+        "lmbd",
         "pred_value",
         "state_action_value_actor",
         "next_state_value",
         "target_value",
-        "bc_loss",
-        "lmbd",
     ]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(
@@ -598,20 +596,16 @@ class TD3BCLoss(TD3Loss):
                 Defaults to None: as they are.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self)
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
+        policy_noise = float_param("policy_noise", policy_noise, at_least=0)
+        noise_clip = float_param("noise_clip", noise_clip, at_least=0)
+        alpha = float_param("alpha", alpha, at_least=0)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not num_qvalue_nets >= 1:
-            raise ValueError(f"num_qvalue_nets must be >= 1, got {num_qvalue_nets}")
-        if not policy_noise >= 0:
-            raise ValueError(f"policy_noise must be >= 0, got {policy_noise}")
-        if not noise_clip >= 0:
-            raise ValueError(f"noise_clip must be >= 0, got {noise_clip}")
-        if not alpha >= 0:
-            raise ValueError(f"alpha must be >= 0, got {alpha}")
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets
         self.delay_actor = delay_actor

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ecebe06c40b87ef8c080d4895929851a61bdc8316123af9a9eaafc51e4ece80b
+# specgen: sha256=b1450d9b5c09ef8792b7d5e5f7b85e43911bc4b388eaa7325123dc21850fcf91
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.functional import class_indices
+from specgen_runtime.params import as_ints
 from specgen_runtime.specs import TensorSpec
-from specgen_runtime.transforms.arguments import as_float_tensor, as_ints, in_dtype
+from specgen_runtime.transforms.arguments import as_float_tensor, in_dtype
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, FLOAT_DTYPES
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key

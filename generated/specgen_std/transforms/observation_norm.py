@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e6ab181261522421809c17a3b3283f3846e5b172b11fc5c9fde888646f627347
+# specgen: sha256=53123824dc405c6bbc47733918c01115d99e1db4a491efdf0f3244f5f0529f9e
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.params import as_ints
 from specgen_runtime.specs import TensorSpec
-from specgen_runtime.transforms.arguments import as_float_tensor, as_ints, in_dtype
+from specgen_runtime.transforms.arguments import as_float_tensor, in_dtype
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db215c068b5e16bee9b5f7c3a3ecf98bf7ff28ec10d1ffccdcf43db1ed883392
+# specgen: sha256=9f5f55225092f5c086d205198307d4268808459703c15716a0bfaac304e31ba7
 """Observations of another shape."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import partial
 from typing import ClassVar, NamedTuple
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.params import as_ints
 from specgen_runtime.specs import TensorSpec
-from specgen_runtime.transforms.arguments import as_ints
 from specgen_runtime.transforms.dtypes import ANY_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform

@@ -7,6 +7,7 @@ from specgen_runtime.objectives.coefficients import (
     as_pair,
     coefficient_part,
     own_buffer,
+    pair_param,
     settle,
     settled,
     switched,
@@ -26,7 +27,7 @@ from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
-from specgen_runtime.objectives.projection import network_buffer, project
+from specgen_runtime.objectives.projection import check_support, network_buffer, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -76,6 +77,7 @@ __all__ = [
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_support",
     "chosen_members",
     "coefficient_part",
     "distance_loss",
@@ -89,6 +91,7 @@ __all__ = [
     "normal_like",
     "not_none",
     "own_buffer",
+    "pair_param",
     "project",
     "read_between",
     "reduce",

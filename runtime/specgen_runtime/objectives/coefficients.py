@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.domains import UnknownDomainError
 from specgen_runtime.objectives.parameters import coefficient, device_of
+from specgen_runtime.params import Limits, float_param
 
 
 def add_coefficient(
@@ -45,7 +46,7 @@ def restore_adapted(loss: nn.Module) -> None:
         buffer.fill_(value)
 
 
-def as_pair(value: float | tuple[float, float], name: str) -> tuple[float, float]:
+def as_pair(value: float | tuple[float, ...], name: str) -> tuple[float, float]:
     """A number twice, or a pair of numbers.
 
     Raises:
@@ -56,6 +57,25 @@ def as_pair(value: float | tuple[float, float], name: str) -> tuple[float, float
             raise ValueError(f"{name} is a number or a pair of numbers, got {len(value)} of them")
         return value[0], value[1]
     return value, value
+
+
+def pair_param(name: str, value: object, low: Limits, high: Limits) -> float | tuple[float, float]:
+    """A constructor argument that is a number, or a pair of numbers.
+
+    Args:
+        name: the keyword, for messages.
+        value: what was given.
+        low, high: the ranges of the first and of the second number; one number is in both.
+
+    Raises:
+        TypeError: if something is no number.
+        ValueError: if it is outside its range, or if they are not two.
+    """
+    if isinstance(value, (tuple, list)):
+        first, second = as_pair(tuple(value), name)
+        return float_param(name, first, **low), float_param(name, second, **high)
+    float_param(name, value, **low)
+    return float_param(name, value, **high)
 
 
 def add_coefficient_parts(

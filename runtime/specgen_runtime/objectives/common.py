@@ -50,7 +50,7 @@ class LossModule(SelectingModule):
 
     Attributes:
         default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
-        supported_value_estimators: what `make_value_estimator` accepts; empty for all.
+        supported_value_estimators: what `make_value_estimator` accepts; empty for all, None if the loss has no estimator.
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
         generator: what the loss draws its random numbers from; None for torch's default generator.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
@@ -65,7 +65,7 @@ class LossModule(SelectingModule):
         pass
 
     default_value_estimator: ClassVar[ValueEstimators | None] = None
-    supported_value_estimators: ClassVar[tuple[ValueEstimators, ...]] = ()
+    supported_value_estimators: ClassVar[tuple[ValueEstimators, ...] | None] = ()
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
     value_role: ClassVar[str] = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -160,7 +160,7 @@ class LossModule(SelectingModule):
                 parameters of the moment: so ``loss.value_estimator(data)`` works.
 
         Raises:
-            NotImplementedError: if the loss does not support that estimator.
+            NotImplementedError: if the loss does not support that estimator, or has none.
             TypeError: for an unknown hyper-parameter, or if the loss has no default.
             ValueError: for a hyper-parameter out of range, or an unknown name.
         """

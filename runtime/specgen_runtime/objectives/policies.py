@@ -250,10 +250,13 @@ def stored_distribution(
         KeyError: if the record lacks one of them.
     """
     last = distribution_module(policy, name)
-    stored = {
-        key: required(record, key, owner=name, role="a parameter of the distribution") for key in last.in_keys
-    }
-    made = last.get_dist(TensorDict({key: value.detach() for key, value in stored.items()}))
+    stored = TensorDict({}, record.batch_size)
+    for key in last.in_keys:
+        value = record.get(key, None)
+        if not isinstance(value, TensorDictBase):  # those of a composite are a tensordict, part by part
+            value = required(record, key, owner=name, role="a parameter of the distribution")
+        stored.set(key, value.detach())
+    made = last.get_dist(stored)
     return PolicyDistribution(made, record.batch_dims + samples, generator)
 
 

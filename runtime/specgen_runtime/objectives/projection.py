@@ -45,3 +45,28 @@ def network_buffer(loss: nn.Module, network: str, name: str) -> Tensor:
             f"register_buffer({name!r}, ...)"
         )
     return value
+
+
+def check_support(loss: nn.Module, network: str, name: str) -> None:
+    """Refuse a support whose atoms, shape ``[atoms]``, do not rise evenly: `project` counts by their distance.
+
+    Args:
+        loss: the loss, with its networks.
+        network: the network whose buffer it is.
+        name: the buffer.
+
+    Raises:
+        RuntimeError: if the module has no such buffer.
+        ValueError: if it is no vector, or its atoms do not rise evenly, but for rounding.
+    """
+    support = network_buffer(loss, network, name)
+    who = f"{type(loss).__name__}: the buffer {name!r} of {network}"
+    if support.ndim != 1 or not support.is_floating_point():
+        shape, dtype = tuple(support.shape), support.dtype
+        raise ValueError(f"{who} is a vector of floating-point atoms, got shape {shape} and dtype {dtype}")
+    if support.shape[0] < 2:
+        return
+    steps = support.diff()
+    rounding = 4 * max(torch.finfo(support.dtype).eps, 1e-6) * support.abs().max()
+    if not bool((steps > 0).all() & ((steps - steps.mean()).abs() <= rounding).all()):
+        raise ValueError(f"{who} must rise evenly from atom to atom, got {support.tolist()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import overload
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["as_float_tensor", "as_ints", "as_numbers", "in_dtype"]
+__all__ = ["as_float_tensor", "as_numbers", "in_dtype"]
 
 
 def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
@@ -58,21 +57,3 @@ def in_dtype(value: None, dtype: torch.dtype) -> None: ...
 def in_dtype(value: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """A tensor in another dtype; ``None`` for ``None``."""
     return None if value is None else value.to(dtype)
-
-
-@overload
-def as_ints(value: None, keyword: str) -> None: ...
-@overload
-def as_ints(value: int | Sequence[int], keyword: str) -> tuple[int, ...]: ...
-def as_ints(value: int | Sequence[int] | None, keyword: str) -> tuple[int, ...] | None:
-    """A tuple of whole numbers: one for a number alone, ``None`` for ``None``.
-
-    Raises:
-        TypeError: if `value` is neither; `keyword` says which argument it was.
-    """
-    if value is None:
-        return None
-    numbers = (value,) if isinstance(value, int) else tuple(value)
-    if all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        return numbers
-    raise TypeError(f"{keyword} is made of whole numbers, got {value!r}")

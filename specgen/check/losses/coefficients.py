@@ -45,6 +45,11 @@ def fixed_params(params: Mapping[str, ParamField]) -> frozenset[str]:
     return frozenset(name for name, one in params.items() if isinstance(one, LossParam) and one.fixed)
 
 
+def _is_buffer(declared: LossParam) -> bool:
+    """Whether a declaration says by itself that a parameter is kept as a buffer."""
+    return bool(declared.buffer or declared.auto or declared.parts or declared.true_is)
+
+
 @dataclass
 class Coefficients:
     """Checks the parameters that are kept as buffers.
@@ -55,6 +60,7 @@ class Coefficients:
         scope: what expressions read; the parameters that are buffers are tensors there.
         domains: the roles whose specs are known.
         names: the namespace of the loss.
+        inherited: the parameters that the class which it extends reads by properties: they stay buffers.
         sink: takes every mistake.
     """
 
@@ -64,6 +70,7 @@ class Coefficients:
     scope: dict[str, Binding]
     domains: Domains
     names: Names
+    inherited: frozenset[str]
     sink: Sink
     _numbers: dict[str, Binding] = field(default_factory=dict)
 
@@ -106,11 +113,9 @@ class Coefficients:
     def _declared(self, param: Parameter) -> LossParam | None:
         """What a parameter declares that is kept as a buffer; None for another one."""
         declared = self.loss.params[param.name]
-        if isinstance(declared, LossParam) and (
-            declared.buffer or declared.auto or declared.parts or declared.true_is
-        ):
-            return declared
-        return None
+        if not isinstance(declared, LossParam):
+            return LossParam(default=declared, parts=[]) if param.name in self.inherited else None
+        return declared if _is_buffer(declared) or param.name in self.inherited else None
 
     def _nonzero(self, param: Parameter) -> Symbol:
         path = ".".join((*self.path, "nonzero", param.name))
@@ -118,6 +123,11 @@ class Coefficients:
 
     def _coefficient(self, param: Parameter, declared: LossParam) -> Coefficient | None:
         """The buffer that a parameter becomes; None after reporting a mistake."""
+        if param.kind != "float" and not _is_buffer(declared):
+            message = f"`{param.name}` is a buffer of the class that this one extends, a number: type float"
+            place = self.file.key_span(*self.path, "params", param.name)
+            self.sink.add(schema_rules.WRONG_TYPE.at(place, message, help="give it another name"))
+            return None
         if param.kind != "float":
             what = "auto" if declared.auto else "parts" if declared.parts else "true_is"
             what = "buffer" if declared.buffer else what

@@ -25,6 +25,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Expr, Interval, SourceText, Symbol, Type, Typed, full, tree
+from specgen.expr.sizes import Axis, named_size
 from specgen.expr.tree import subexpressions
 from specgen.expr.types import Record
 from specgen.schema.load import SchemaFile
@@ -48,6 +49,7 @@ class Declared:
         file, path, loss: where they stand, and what they say.
         names: the namespace of the loss.
         sink: takes every mistake.
+        inherited: the parameters that the class which it extends reads by properties.
         params: the constructor keywords.
         learnables: the numbers that are learned.
         scope: what expressions read: parameters, words and keys.
@@ -64,6 +66,7 @@ class Declared:
     loss: Loss
     names: Names
     sink: Sink
+    inherited: frozenset[str] = frozenset()
     params: tuple[Parameter, ...] = ()
     learnables: tuple[CheckedLearnable, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
@@ -94,7 +97,14 @@ class Declared:
         self.modules.declare()
         self.scope |= self.modules.scope
         coefficients = Coefficients(
-            self.file, self.path, self.loss, self.scope, self.domains, self.names, self.sink
+            self.file,
+            self.path,
+            self.loss,
+            self.scope,
+            self.domains,
+            self.names,
+            self.inherited,
+            self.sink,
         )
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
@@ -194,7 +204,9 @@ class Declared:
             if type_ is not None:
                 members = self._members(network.ensemble, *here, "ensemble")
                 if members is not None:
-                    type_ = replace(type_, axes=("ensemble",))
+                    values = self.scope.get(members, _NONE).interval
+                    axis = Axis("ensemble", named_size(members, values.low, values.high))
+                    type_ = replace(type_, axes=(axis,))
                 made.append(
                     LossNetwork(
                         name,

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from specgen.diagnostics import did_you_mean
 from specgen.expr import Type
 from specgen.expr.builtins.table import CALLABLE
-from specgen.expr.sizes import AXES, Sym
+from specgen.expr.sizes import Axis, Sym, merged_axes
 from specgen.expr.tree import Call
 from specgen.expr.types import Distribution
 from specgen.values import dataclass
@@ -77,20 +77,15 @@ def policy_type(event: Type | None, actions: Sym | int | None) -> Distribution:
     return Distribution(family="policy", event=UNTYPED if event is None else replace(event, col=False))
 
 
-def result_type(function: str, distribution: Distribution, given: Sequence[Type], *, counted: bool) -> Type:
-    """The type of a function of a distribution and of what else it is given."""
-    axes = merged_axes(distribution, *given)
+def result_type(
+    function: str, distribution: Distribution, given: Sequence[Type], drawn: tuple[Axis, ...]
+) -> Type:
+    """The type of a function of a distribution and of what else it is given; draws may have an axis of their own."""
+    axes = merged_axes(distribution.axes, *(one.axes for one in given))
     if function in DRAWS:
-        axes = merged_axes(Type("", axes=axes), Type("", axes=("draw",) if counted else ()))
-        return replace(distribution.event, axes=axes)
+        return replace(distribution.event, axes=merged_axes(axes, drawn))
     if function == "mode":
         return replace(distribution.event, axes=axes)
     if function in ("probs", "log_probs"):
         return Type("float32", distribution.dims or (Sym.named("n_actions"),), axes=axes)
     return Type("bool" if function == "answered" else "float32", axes=axes)
-
-
-def merged_axes(*types: Type) -> tuple[str, ...]:
-    """The named axes of what is computed from several values."""
-    found = {axis for each in types for axis in each.axes}
-    return tuple(axis for axis in AXES if axis in found)

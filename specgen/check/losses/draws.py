@@ -131,7 +131,7 @@ class DrawReader:
         if not isinstance(axis, tree.Name) or axis.path != "ensemble":
             self._fail(value_rules.DRAW, axis, "`choose` chooses members: axis=ensemble", None)
             return None
-        if "ensemble" not in type.axes:
+        if "ensemble" not in map(str, type.axes):
             message = f"`{self._written(call.args[0])}` is {type}: it has no axis `ensemble`"
             self._fail(value_rules.DRAW, call.args[0], message, None)
             return None

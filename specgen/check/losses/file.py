@@ -47,17 +47,16 @@ def check_losses(
             parents[name] = replace(parents[name], made=above)
             continue
         found = Sink()
-        loss = check_loss(whole.file, name, module, found)
+        loss = check_loss(whole.file, name, module, found, above)
         if base is not None:
             found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
         sink.extend(found.items)
         if loss is None:
             parents[name] = replace(parents[name], sound=False)
         else:
-            whole_loss = replace(loss.value, parent=above)
-            checked[name] = Checked(whole_loss)
+            checked[name] = loss
             roles = frozenset(role.accepted for role in loss.value.roles)
-            made = LossClass(name, module, roles, whole_loss.properties)
+            made = LossClass(name, module, roles, loss.value.properties)
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from specgen.check.network_types import CALLED
 from specgen.expr import SourceText, Symbol, Type, Typed, full
+from specgen.expr.sizes import Dim, named_size
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution
 from specgen.expr.types import Record as RecordType
@@ -113,6 +114,12 @@ class Count:
     expr: Expr
     source: SourceText
     typed: Typed = field(compare=False)
+
+    @property
+    def size(self) -> Dim:
+        """The number as the length of an axis: known when specgen builds, or called as it is written."""
+        values, written = self.typed.interval, self.source.text[self.expr.start : self.expr.end]
+        return named_size(written, values.low, values.high)
 
 
 @dataclass(frozen=True)

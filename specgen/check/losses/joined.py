@@ -44,7 +44,7 @@ def joined_calls(
                 )
             )
             continue
-        unfit = next((one for one in calls if one.type.axes not in ((), ("ensemble",))), None)
+        unfit = next((one for one in calls if "draw" in map(str, one.type.axes)), None)
         if unfit is not None:
             message = f"`{unfit.name}` has values for each draw, and one batch has one value for each sample"
             sink.add(value_rules.JOINED.at(place, message, help="draw one, or leave out `joined`"))

@@ -16,9 +16,8 @@ from specgen.check.losses.forward import Forward
 from specgen.check.losses.functions import network_buffers, network_function
 from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
-from specgen.check.losses.members import TAKE, take_of
 from specgen.check.losses.methods import checked_methods
-from specgen.check.losses.model import CheckedLoss, Requirement
+from specgen.check.losses.model import CheckedLoss, LossClass, Requirement
 from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
@@ -35,7 +34,6 @@ from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import (
     Binding,
     Expr,
@@ -56,7 +54,9 @@ from specgen.values import dataclass
 __all__ = ["CheckedLoss", "check_loss"]
 
 
-def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedLoss] | None:
+def check_loss(
+    file: SchemaFile, name: str, module: str, sink: Sink, parent: LossClass | None = None
+) -> Checked[CheckedLoss] | None:
     """Check one loss.
 
     Args:
@@ -64,12 +64,13 @@ def check_loss(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[
         name: its name under `losses:`.
         module: the generated module that it goes to, dotted.
         sink: takes every mistake.
+        parent: the class that its class extends; None of one that extends no declared one.
 
     Returns:
         The checked loss, or ``None`` when there were errors.
     """
     mine, declared = Sink(), file.module.losses[name]
-    checker = _Checker(file, name, module, declared, mine)
+    checker = _Checker(file, name, module, declared, mine, parent)
     loss = checker.run()
     if not mine.has_errors:
         refuse_unknown_sizes(file, checker.assigned, mine)
@@ -88,11 +89,13 @@ class _Checker:
     module: str
     loss: Loss
     sink: Sink
+    parent: LossClass | None
 
     def run(self) -> CheckedLoss:
         self.path = ("losses", self.name)
         self.names = Names(self.sink, reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics)))
-        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink)
+        inherited = self.parent.properties if self.parent is not None else frozenset[str]()
+        self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
@@ -102,7 +105,7 @@ class _Checker:
             if name != "value_estimate" or self.declared.estimators
         }
         self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
-        self.functions |= {TAKE.name: take_of(networks, self.scope), ENTRIES.name: ENTRIES}
+        self.functions |= {ENTRIES.name: ENTRIES}
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = (one for network in networks for one in network.outputs)
@@ -137,11 +140,7 @@ class _Checker:
             if (made := self._masking("terms", name, "mask")) is not None
         }
         means = means_first(self.file, self.path, self.loss, params, self.sink)
-        if not self.loss.terms:
-            place = self.file.key_span(*self.path)
-            self.sink.add(
-                schema_rules.MISSING_FIELD.at(place, f"`{self.name}` needs `terms`: what is minimised")
-            )
+        out_keys = self.outputs.order()
         if not self.sink.has_errors:
             targets, masked = self.calls.targets, self.outputs.masked
             report_unused_targets(self.file, self.path, self.loss, networks, targets, self.sink)
@@ -170,6 +169,7 @@ class _Checker:
         checked = CheckedLoss(
             name=self.name,
             module=self.module,
+            parent=self.parent,
             doc=" ".join(self.loss.doc.split()),
             networks=networks,
             roles=self.declared.roles,
@@ -182,6 +182,7 @@ class _Checker:
             writes=writes,
             update=update,
             methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
+            out_keys=out_keys,
             each=self.outputs.each,
             when=self.outputs.when,
             elementwise=self.outputs.elementwise,

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from specgen.check.losses.model import LossNetwork
 from specgen.diagnostics.rules import loss_values as value_rules
-from specgen.expr import Binding, Typed
+from specgen.expr import Typed
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.printer import Printed, Printer, method
-from specgen.expr.sizes import NamedAxis
+from specgen.expr.sizes import NamedAxis, limits
 
 
-def _infer(site: Site, fewest: float) -> Typed | None:
+def _infer(site: Site) -> Typed | None:
     (x,) = site.values
     axis, index = site.options["axis"], site.options["index"]
     assert isinstance(index, Typed)
-    if not isinstance(axis, NamedAxis) or x.type.axes[axis] != "ensemble":
+    if not isinstance(axis, NamedAxis) or x.type.axes[axis].name != "ensemble":
         site.fail(value_rules.MEMBER, "`take` takes a member: axis=ensemble")
         return None
     number = index.static
@@ -27,8 +25,13 @@ def _infer(site: Site, fewest: float) -> Typed | None:
         message = f"`{site.written(index)}` is no number of a member: they are 0, 1, …"
         site.fail(value_rules.MEMBER, message, at=index)
         return None
+    size = x.type.axes[axis].size
+    fewest, _ = limits(size)
     if number >= fewest:
-        message = f"there may be no member {number}: the fewest are {fewest:.0f}"
+        if isinstance(size, int):
+            site.fail(value_rules.MEMBER, f"there is no member {number}: they are {size}", at=index)
+            return None
+        message = f"there may be no member {number}: the fewest are {fewest}"
         site.fail(value_rules.MEMBER, message, at=index, help=f"let there be more: `min: {number + 1}`")
         return None
     kind = replace(x.type, axes=(), col=False)
@@ -51,16 +54,9 @@ TAKE: Final = Builtin(
     family="index",
     doc="What one member of an ensemble gives; members count from 0.",
     params=(Param("x"), Param("index", "int"), Param("axis", "axes")),
-    infer=lambda site: _infer(site, 1),
+    infer=_infer,
     interval=lambda args, node: args[0],
     torch=_show,
     reference=_reference,
     layout=lambda args: (),
 )
-
-
-def take_of(networks: Iterable[LossNetwork], scope: Mapping[str, Binding]) -> Builtin:
-    """`take` of a loss, which knows how many members its networks have at least."""
-    members = [scope[p].interval.low for one in networks if (p := one.members) is not None and p in scope]
-    fewest = max(1, min(members, default=1))
-    return replace(TAKE, infer=lambda site: _infer(site, fewest))

@@ -243,6 +243,7 @@ class ParamRead:
         tensor: whether it is a buffer.
         part: the name of the part of a pair that it is; empty elsewhere.
         absent: whether it may be None.
+        late: whether it may be known only when it is read: so it is read where something needs it.
     """
 
     symbol: Symbol
@@ -250,6 +251,7 @@ class ParamRead:
     tensor: bool
     part: str = ""
     absent: bool = False
+    late: bool = False
 
     @property
     def name(self) -> str:
@@ -309,6 +311,7 @@ class CheckedLoss:
         modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
         methods: the methods that compute one term, with that.
+        out_keys: the names of the terms and metrics, in the order in which a call with tensors returns them.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
 
@@ -338,6 +341,7 @@ class CheckedLoss:
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
+    out_keys: tuple[str, ...] = ()
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()
     coefficients: Mapping[str, Coefficient] = field(default_factory=dict)
@@ -360,7 +364,8 @@ class CheckedLoss:
             if kept.parts:
                 found += [ParamRead(part.symbol, param, True, part.name) for part in kept.parts]
             else:
-                found.append(ParamRead(kept.symbol, param, True, absent=param.optional and not kept.filled))
+                absent = param.optional and not kept.filled
+                found.append(ParamRead(kept.symbol, param, True, absent=absent, late=kept.of_domain))
         return tuple(found)
 
     @property

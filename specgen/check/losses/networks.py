@@ -227,6 +227,15 @@ class NetworkCalls:
 
     def _made(self, expr: tree.Call, *, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The value of a call, and the expressions that it is a function of; None after reporting a mistake."""
+        found = self._found(expr, hoisted)
+        wrong = None if found is None else self.values.wrong_axes(found[0])
+        if wrong is None:
+            return found
+        self._error(expression_rules.SHAPE_MISMATCH, expr, wrong, None)
+        return None
+
+    def _found(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
+        """The same, of values that may have axes which can't meet."""
         if tree.is_output(expr):
             return self._output(expr, hoisted)
         if is_draw(expr):

@@ -10,7 +10,8 @@ from specgen.check.losses.conditions import Presence, read_condition
 from specgen.check.losses.masks import is_mask
 from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
 from specgen.check.losses.updates import is_number
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import loss_parts as part_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Typed
@@ -39,6 +40,24 @@ class Outputs:
     scope: Mapping[str, Binding]
     sink: Sink
     when: dict[str, Typed] = field(default_factory=dict)
+
+    def order(self) -> tuple[str, ...]:
+        """The terms and metrics in the order of `out_keys`, those that it does not name behind the others."""
+        place = self.file.key_span(*self.path)
+        if not self.loss.terms:
+            message = f"`{self.path[-1]}` needs `terms`: what is minimised"
+            self.sink.add(schema_rules.MISSING_FIELD.at(place, message))
+        known = (*self.loss.terms, *self.loss.metrics)
+        for index, name in enumerate(self.loss.out_keys):
+            place = self.file.span(*self.path, "out_keys", index)
+            if name not in known:
+                help = suggestion(name, known) or f"there are {', '.join(known)}"
+                message = f"`out_keys` names `{name}`, which is neither a term nor a metric"
+                self.sink.add(part_rules.OUT_KEY.at(place, message, help=help))
+            elif name in self.loss.out_keys[:index]:
+                message = f"`out_keys` names `{name}` twice"
+                self.sink.add(part_rules.OUT_KEY.at(place, message, help="leave out one of them"))
+        return tuple(dict.fromkeys((*self.loss.out_keys, *known)))
 
     @property
     def each(self) -> frozenset[str]:

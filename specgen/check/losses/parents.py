@@ -7,6 +7,7 @@ declaration, and need not know that a part of it was inherited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from specgen.check.losses.lets import merged_lets
 from specgen.check.losses.model import LossClass
@@ -17,7 +18,7 @@ from specgen.schema.load import SchemaFile, is_dropped, to_data
 from specgen.schema.loss import Loss
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
-from specgen.source import Node, Scalar
+from specgen.source import Node, Scalar, Sequence
 from specgen.values import dataclass
 
 _OWN = ("doc", "abstract", "extends", "allow")
@@ -263,8 +264,21 @@ def merged(parent: MappingNode, child: MappingNode, name: str, base: str, sink: 
         tuple((key, node) for key, node in parent.entries if key.text not in _OWN), parent.span
     )
     merger = _Nodes(name, base, sink)
-    whole = merger.merged(inherited, child, "", merger.section)
+    whole = _order_of_the_rest(merger.merged(inherited, child, "", merger.section), child)
     return merged_lets(whole, parent.get("let"), child.get("let"))
+
+
+def _order_of_the_rest(whole: MappingNode, child: MappingNode) -> MappingNode:
+    """The declaration with an order of outputs that is inherited without those that the child drops."""
+    order = whole.get("out_keys")
+    if not isinstance(order, Sequence) or child.get("out_keys") is not None:
+        return whole
+    sections = [node for name in ("terms", "metrics") if isinstance(node := child.get(name), MappingNode)]
+    gone = {key.text for section in sections for key, node in section.entries if is_dropped(node)}
+    left = tuple(one for one in order.items if not (isinstance(one, Scalar) and one.text in gone))
+    kept = replace(order, items=left)
+    entries = tuple((key, kept if node is order else node) for key, node in whole.entries)
+    return replace(whole, entries=entries)
 
 
 @dataclass(frozen=True)

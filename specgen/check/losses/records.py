@@ -79,7 +79,7 @@ def misfit(role: str, wanted: Type, type: Type, written: str) -> tuple[str, str 
         return _several(written, type)
     if UNTYPED.dtype in (type.dtype, wanted.dtype):
         return None
-    if "ensemble" in type.axes:
+    if "ensemble" in map(str, type.axes):
         help = "say what of `ensemble` is meant: sum, mean or min with axis=ensemble"
         return f"`{role}` is one value per sample, `{written}` is {type}", help
     if (type.dtype, len(type.dims)) == (wanted.dtype, len(wanted.dims)):

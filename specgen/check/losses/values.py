@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from specgen.check.losses.distributions import UNTYPED, merged_axes, result_type
+from specgen.check.losses.distributions import UNTYPED, result_type
 from specgen.check.losses.forward import (
     Alias,
     Bernoulli,
@@ -26,9 +26,12 @@ from specgen.check.losses.forward import (
     Read,
     Split,
     parts_of,
+    values_below,
 )
 from specgen.check.losses.model import LossNetwork
 from specgen.expr import Type
+from specgen.expr.builtins.named_axes import axes_that_differ
+from specgen.expr.sizes import Axis, merged_axes, unlike
 from specgen.expr.types import Distribution, Record
 from specgen.program.names import numbered
 from specgen.values import dataclass
@@ -112,9 +115,8 @@ class ForwardValues:
                 return made.type
             case NetworkCall():
                 type = self.networks[value.network].value
-                return replace(
-                    type, axes=merged_axes(type, *(self.type_of(part) for _, part in value.replaced))
-                )
+                read = (self.type_of(part).axes for _, part in value.replaced)
+                return replace(type, axes=merged_axes(type.axes, *read))
             case NetworkBuffer():
                 return value.type
             case Joint():
@@ -130,21 +132,33 @@ class ForwardValues:
                 assert isinstance(distribution, Distribution)
                 given = [self.type_of(part) for part in value.given] if isinstance(value, Read) else []
                 function = value.kind if isinstance(value, Draw) else value.function
-                return result_type(function, distribution, given, counted=value.count is not None)
+                return result_type(function, distribution, given, drawn_axes(value))
             case Noise():
                 like = self.type_of(value.like)
-                drawn = Type("", axes=("draw",) if value.count is not None else ())
-                return replace(like, axes=merged_axes(like, drawn))
+                return replace(like, axes=merged_axes(like.axes, drawn_axes(value)))
             case Bernoulli():
                 return Type("bool")
             case Chosen():
-                return self.type_of(value.value)
+                members, few = self.type_of(value.value), Axis("ensemble", value.count.size)
+                axes = (few if axis.name == few.name else axis for axis in members.axes)
+                return replace(members, axes=tuple(axes))
             case Gradient():
                 return gradient_type(value.to, self.roles)
             case DrawnLogProb():
                 return Type("float32", axes=self.type_of(Alias(value.draw)).axes)
             case Choice():
                 return self.type_of(value.then)
+
+    def wrong_axes(self, value: ForwardValue) -> str | None:
+        """What is wrong with the axes of what a value is computed from; None where nothing is."""
+        if isinstance(value, Draw | Noise) and drawn_axes(value):
+            (source,) = values_below(value)
+            if "draw" in map(str, self.type_of(source).axes):
+                return (
+                    "there is an axis `draw` already: what is drawn for each draw has one draw, without `n`"
+                )
+        two = unlike(self.type_of(value).axes)
+        return None if two is None else axes_that_differ(*two)
 
     def _wish(self, value: ForwardValue) -> str:
         """What a value is best called."""
@@ -174,6 +188,11 @@ class ForwardValues:
                 return self._wish(value.then)
             case Data() | Computed():
                 return "value"
+
+
+def drawn_axes(draw: Draw | Noise | Read) -> tuple[Axis, ...]:
+    """The axis of its own that a draw of several has."""
+    return () if draw.count is None else (Axis("draw", draw.count.size),)
 
 
 def logical(type: Type | None) -> Type:

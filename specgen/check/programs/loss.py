@@ -103,7 +103,7 @@ def _part(
     ]
     absent += [one.symbol for one in loss.modules if one.optional]
     given = [one.symbol for one in program.inputs if one.symbol.path == _mask_path(loss)]
-    given += [one.symbol for one in loss.param_reads if one.tensor and not one.absent]
+    given += [one.symbol for one in loss.param_reads if one.tensor and not one.absent and not one.late]
     inputs = program.inputs  # what only conditions read is cut before
     shared = replace(share(cut(program, outputs)), inputs=inputs)
     when = {

@@ -73,3 +73,25 @@ methods: {actor_loss: loss_actor}
 """,
     without="A method written over by a parameter or a network of the same name.",
 )
+
+OUT_KEY = Rule(
+    "SG493",
+    "out_keys of no output",
+    """\
+`out_keys` says in which order a loss that is called with tensors returns its terms and metrics, each once. Those that it does
+not name stand behind the others.
+
+```yaml
+terms: {loss_actor: -q, loss_qvalue: error}
+out_keys: [loss_qvalue, actor]
+```
+
+Write their names:
+
+```yaml
+terms: {loss_actor: -q, loss_qvalue: error}
+out_keys: [loss_qvalue, loss_actor]
+```
+""",
+    without="One output unpacked under the name of another.",
+)

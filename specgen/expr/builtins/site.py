@@ -8,12 +8,12 @@ from typing import Protocol
 
 from specgen.diagnostics import Rule
 from specgen.diagnostics.rules import expressions as rules
-from specgen.expr.builtins.named_axes import among, axes_of_node, left_of
+from specgen.expr.builtins.named_axes import among, axes_of_node, axes_that_differ, left_of
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.conversions import common_dtype, convert
 from specgen.expr.dtypes import INT_RANGES, holds, is_int, is_number
 from specgen.expr.interval import Interval, full, store
-from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest
+from specgen.expr.sizes import ANY_DIMS, Dim, Dims, Rest, unlike
 from specgen.expr.types import (
     LEVELS,
     NO_OPTIONS,
@@ -93,7 +93,11 @@ class Site:
         operands = self.values if args is None else tuple(args)
         if any(arg.type.axes for arg in operands):
             every = axes_of_node(type_, operands)
-            operands = tuple([among(arg, every) for arg in operands])
+            if (two := unlike(every)) is None:
+                operands = tuple([among(arg, every) for arg in operands])
+            else:
+                self.fail(rules.SHAPE_MISMATCH, axes_that_differ(*two))
+                every = operands[0].type.axes
             type_ = replace(type_, axes=left_of(every, operands[0].type.axes, options.get("axis")))
 
         def made(values: Interval) -> Typed:

@@ -15,9 +15,9 @@ from specgen.code import Code, using
 from specgen.expr import Symbol, Typed
 from specgen.literals import literal
 from specgen.plan.losses.model import CoefficientPlan, LossParamPlan
+from specgen.plan.losses.numbers import number_read, read_where
 from specgen.plan.model import RefusalPlan, Text
 from specgen.plan.per_env import optional_annotation
-from specgen.plan.refusals import refusals
 from specgen.program.conditions import condition_of
 from specgen.program.torch_text import print_expression
 
@@ -38,7 +38,12 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
             taken = using(f"{taken} | tuple[float, float]", *taken.uses)
         if kept.true_is is not None:
             taken = using(f"bool | {taken}", *taken.uses)
-    return LossParamPlan(param.name, taken, param.default, attributes, param.name in loss.fixed)
+    made = LossParamPlan(param.name, taken, param.default, attributes, param.name in loss.fixed)
+    return (
+        made
+        if made.fixed
+        else replace(made, read=number_read(param, kept), read_where=read_where(loss, param))
+    )
 
 
 def asked(loss: CheckedLoss) -> tuple[tuple[str, str], ...]:
@@ -70,25 +75,6 @@ def param_argument(loss: CheckedLoss, one: ParamRead, *, given: bool = False) ->
 def updated(statement: Statement) -> str:
     """The parameter that an entry of `update` changes."""
     return statement.target.removeprefix(NEXT)
-
-
-def stands_for_none(loss: CheckedLoss, param: Parameter) -> bool:
-    """Whether a number stands for None wherever a parameter is None."""
-    kept = loss.coefficients.get(param.name)
-    return kept is not None and kept.auto is not None and kept.auto_when is None and param.default != AUTO
-
-
-def param_refusals(loss: CheckedLoss, param: Parameter) -> Iterator[RefusalPlan]:
-    """What the constructor refuses of a parameter."""
-    kept = loss.coefficients.get(param.name)
-    if kept is None or not kept.parts:
-        yield from refusals(param)
-        return
-    pair = using(f"as_pair({param.name}, {literal(param.name)})", "as_pair")
-    yield from refusals(param, pair)
-    for index, part in enumerate(kept.parts):
-        only = replace(param, range=part.range)
-        yield from refusals(only, using(f"{pair}[{index}:{index + 1}]", "as_pair"))
 
 
 def in_constructor(loss: CheckedLoss, typed: Typed) -> Code:

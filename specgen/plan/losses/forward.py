@@ -171,7 +171,9 @@ class ForwardPrinter:
         replaced = ""
         uses: set[str] = set()
         if call.replaced:
-            drawn = {role: "draw" in self._values.type_of(value).axes for role, value in call.replaced}
+            drawn = {
+                role: "draw" in map(str, self._values.type_of(value).axes) for role, value in call.replaced
+            }
             parts = []
             for role, value in call.replaced:
                 stored = self._stored(role, value)

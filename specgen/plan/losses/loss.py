@@ -104,7 +104,13 @@ def _joined(what: str, doc: str) -> str:
 
 
 def _function(loss: CheckedLoss, part: PartArguments) -> FunctionPlan:
-    annotations = {one.name: read_annotation(one, given=one.symbol in part.there) for one in part.params}
+    annotations = {
+        one.name: _or_none(
+            read_annotation(one, given=one.symbol in part.there),
+            one.late and part.needed(one.symbol) != ALWAYS,
+        )
+        for one in part.params
+    }
     annotations["mask"] = using("Tensor | None", "Tensor")
     for made in part.values:
         kind = named("Tensor")
@@ -178,7 +184,7 @@ def _origin(made: Forward) -> str:
 def _tensor(type: Type) -> str:
     dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
     batch = ["*batch"] if type.level == "batch" else []
-    return f"{type.dtype} [{', '.join([*type.axes, *batch, *dims])}]"
+    return f"{type.dtype} [{', '.join([*map(str, type.axes), *batch, *dims])}]"
 
 
 def _param(one: ParamRead) -> str:

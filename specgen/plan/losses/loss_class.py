@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
-from specgen.check.lints.gradients import Gradients
+from specgen.check.losses.forward import NetworkBuffer
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.needs import next_symbol, stored_symbol
+from specgen.check.losses.projection import PROJECT
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
-from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.losses.class_docs import class_doc, forward_doc, init_doc, method_doc
 from specgen.plan.losses.coefficients import (
-    KEYWORDS,
     asked,
     coefficient_plan,
     in_constructor,
     needs_of_auto,
-    param_doc,
     param_plan,
-    param_refusals,
-    stands_for_none,
 )
 from specgen.plan.losses.conditions import condition_code
+from specgen.plan.losses.facts import can_leave_networks, has_scalars, trained_by_terms
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
-from specgen.plan.losses.modules import module_docs, module_plans, updates
+from specgen.plan.losses.modules import module_plans, updates
 from specgen.plan.losses.part_class import part_plan
 from specgen.plan.losses.parts import PartArguments
 from specgen.plan.model import RefusalPlan, Text
+from specgen.plan.refusals import refusals
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of
 
 _ESTIMATORS = {
@@ -64,15 +62,15 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         parent=loss.parent.name if loss.parent is not None else "",
         drops_roles=loss.parent is not None
         and not loss.parent.roles <= {role.accepted for role in loss.roles},
-        doc=tuple(_doc(loss)),
-        init_doc=tuple(_init_doc(loss)),
-        forward_doc=_forward_doc(loss),
+        doc=tuple(class_doc(loss)),
+        init_doc=tuple(init_doc(loss)),
+        forward_doc=forward_doc(loss),
         roles=tuple({role.accepted: role.key for role in loss.roles}.items()),
         features=tuple(_features(loss)),
         estimators=tuple(_ESTIMATORS[name] for name in loss.estimators),
         value_role=loss.value_role,
-        out_keys=[statement.name for statement in (*loss.terms, *loss.metrics)],
-        trained=_trained(loss),
+        out_keys=list(loss.out_keys),
+        trained=trained_by_terms(loss),
         evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
@@ -102,13 +100,14 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
         methods=tuple(
-            (name, term, tuple(_method_doc(loss, parts, term))) for name, term in loss.methods.items()
+            (name, term, tuple(method_doc(loss, parts, term))) for name, term in loss.methods.items()
         ),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),
         asked=asked(loss),
         modules=tuple(module_plans(loss)),
+        supports=tuple(_supports(loss)),
         learnables=tuple(learnable_plan(one, loss) for one in loss.learnables),
         masks=tuple(
             (
@@ -127,11 +126,22 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
             if s.target in loss.when
         ),
         returned="Tensor" if len(loss.terms) + len(loss.metrics) == 1 else "tuple[Tensor, ...]",
-        functional=_can_leave_networks(loss),
+        functional=can_leave_networks(loss),
         by_default=loss.functional,
         means_first=None if loss.means is None else dict(loss.means.dims),
-        scalars=_has_scalars(loss),
+        scalars=has_scalars(loss),
     )
+
+
+def _supports(loss: CheckedLoss) -> Iterator[Code]:
+    """The refusals of buffers that terms are projected on, where their atoms do not rise evenly."""
+    statements = (*loss.let, *loss.terms, *loss.metrics, *loss.writes)
+    nodes = (node for one in statements for node in one.typed.nodes() if node.builtin is PROJECT)
+    read = {node.args[2].symbol for node in nodes}
+    for made in loss.forward:
+        if isinstance(made.value, NetworkBuffer) and made.symbol in read:
+            network, buffer = literal(made.value.network), literal(made.value.buffer)
+            yield using(f"check_support(self, {network}, {buffer})", "check_support")
 
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
@@ -148,145 +158,12 @@ def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:
             yield role.accepted, len(dims) + (1 if type.col else len(loss.samples))
 
 
-def _trained(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
-    """The networks and learned numbers that the gradient of each term reaches, in the order of declaration."""
-    gradients = Gradients(loss.let, loss.forward)
-    names = [*(network.name for network in loss.networks), *(one.name for one in loss.learnables)]
-    return {
-        term.name: tuple(name for name in names if name in gradients.trained(term.expr))
-        for term in loss.terms
-    }
-
-
-def _can_leave_networks(loss: CheckedLoss) -> bool:
-    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
-
-    The modules themselves have one mode only.
-    """
-    if all(network.kept for network in loss.networks):
-        return False  # they are left so in any case
-    asked = {param.name for param in loss.params if param.default is False}
-    return not evaluated_networks(loss, "live") and all(
-        network.members is None and (network.target is False or network.target in asked)
-        for network in loss.networks
-    )
-
-
-def _has_scalars(loss: CheckedLoss) -> bool:
-    return any(metric.target not in loss.each for metric in loss.metrics)
-
-
-def _doc(loss: CheckedLoss) -> Iterator[str]:
-    yield from wrapped(_what(loss))
-    yield ""
-    for term, names in _trained(loss).items():
-        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
-    yield ""
-    yield "Keys, by the name that `set_keys` takes:"
-    for role in loss.roles:
-        key = ("next", *role.key) if role.after else role.key
-        text = key[0] if len(key) == 1 else literal(key)
-        yield from hanging(f"{role.accepted}: {text}" + (f"; {role.doc}" if role.doc else ""))
-
-
-def _init_doc(loss: CheckedLoss) -> Iterator[str]:
-    yield from summary(_what(loss))
-    yield ""
-    yield "Args:"
-    for network in loss.networks:
-        yield from hanging(f"{network.name}: {network.doc or _gives(network)}")
-    for domain in loss.domains:
-        for word in domain.keywords:
-            yield from hanging(f"{word}: {KEYWORDS[word].format(domain.role)}")
-    yield from module_docs(loss)
-    for param in loss.params:
-        if param.name not in loss.fixed:
-            yield from hanging(f"{param.name}: {param_doc(loss, param)}")
-    if _actions(loss):
-        yield from hanging(
-            'action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what the '
-            "network says."
-        )
-    yield from hanging(
-        'reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults to "mean".'
-    )
-    yield from hanging(
-        'use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the data '
-        "hold weights."
-    )
-    if _has_scalars(loss):
-        yield from hanging(
-            'scalar_output_mode: what becomes of numbers that are one for the batch with the reduction "none": '
-            '"exclude" leaves them out, "non_tensor" returns them as data that are no tensors. Defaults to None: as '
-            "they are."
-        )
-    if _can_leave_networks(loss):
-        yield from hanging(
-            f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
-            "they are ordinary children, without targets."
-        )
-    if loss.coefficients:
-        yield from hanging("device: of the coefficients. Defaults to None: that of the parameters.")
-    yield ""
-    yield "Raises:"
-    policies = (
-        ", or a policy gives no distribution"
-        if any(one.policy and not one.plain for one in loss.networks)
-        else ""
-    )
-    methods = ", or an object lacks a method" if loss.modules else ""
-    yield from hanging(f"TypeError: if a network is not a module{policies}{methods}.")
-    yield from hanging(
-        "ValueError: if a keyword has a value that it does not take, or they contradict each other."
-    )
-
-
-def _gives(network: LossNetwork) -> str:
-    if network.policy:
-        return f"gives the distribution of `{network.output}`."
-    if network.kept:
-        return f"gives `{network.output}`."
-    return f"writes {', '.join(f'`{role}`' for role, _ in network.outputs)}."
-
-
-def _what(loss: CheckedLoss) -> str:
-    return loss.doc or f"The loss `{loss.name}`."
-
-
-def _forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
-    writes = ", ".join(f"`{s.target}`" for s in loss.writes)
-    return (
-        "Compute the loss of a batch" + (f", and write {writes} into it." if writes else "."),
-        "",
-        "Raises:",
-        "    KeyError: if something that the loss reads is missing.",
-    )
-
-
-def _method_doc(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:
-    names = {metric.name for metric in loss.metrics}
-    part = next(part for part in parts if term in part.part.outputs)
-    metrics = ", ".join(f"`{name}`" for name in part.part.outputs if name in names)
-    yield from wrapped(
-        f"The term `{term}`, reduced, and the metrics that are computed with it: {metrics or 'none'}."
-    )
-    yield ""
-    yield "Raises:"
-    yield "    KeyError: if something that they read is missing."
-    if term in loss.when:
-        yield "    ValueError: if the parameters of the loss leave the term out."
-
-
 def _refusals(loss: CheckedLoss) -> Iterator[RefusalPlan]:
-    for param in (one for one in loss.params if one.name not in loss.fixed):
-        for refusal in param_refusals(loss, param):
-            if param.optional and not stands_for_none(loss, param):
-                condition = using(
-                    f"{param.name} is not None and {refusal.condition}",
-                    *(refusal.condition.uses if isinstance(refusal.condition, Code) else ()),
-                )
-                refusal = replace(refusal, condition=condition)
-            yield refusal
+    for param in loss.params:
+        if param.kind == "enum" and param.name not in loss.fixed:
+            may_lack = f"{param.name} is not None and " if param.optional else ""
+            for refusal in refusals(param):
+                yield RefusalPlan(f"{may_lack}{refusal.condition}", refusal.message)
     yield from needs_of_auto(loss)
     for requirement in loss.require:
         broken = in_constructor(loss, negated(requirement.condition.typed))
@@ -385,7 +262,3 @@ def _mask_of_key(role: LossRole) -> tuple[str, Code]:
     record = "self._next(tensordict)" if role.after else "tensordict"
     read = "_read_if_there" if role.optional else "_read"
     return role.name, Code(f"self.{read}({record}, self.tensor_keys.{role.accepted}, {literal(role.name)})")
-
-
-def _actions(loss: CheckedLoss) -> bool:
-    return any(network.action is not None for network in loss.networks)

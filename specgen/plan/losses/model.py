@@ -15,7 +15,8 @@ KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
 class LossParamPlan:
     """A parameter of the constructor: its keyword, type and default, and the attributes that it becomes, with their types.
 
-    One that is fixed is no keyword.
+    One that is fixed is no keyword. Of a number `read` is how the constructor reads it, or refuses what is none, and
+    `read_where` where it does that; empty for always.
     """
 
     name: str
@@ -23,6 +24,8 @@ class LossParamPlan:
     default: object
     attributes: tuple[tuple[str, Text], ...]
     fixed: bool
+    read: Text = ""
+    read_where: str = ""
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,7 @@ class LossPlan:
         coefficients: the parameters that are buffers.
         asked: those that are asked whether they were not 0, with the attributes that say so.
         modules: the objects of the constructor.
+        supports: refusals of buffers of networks that are no support, though terms are projected on them.
         learnables: the numbers that are learned.
         in_keys: the keys that it reads: entries of a list, with the condition under which they are read, if there is one.
         further_keys: those that it reads where they are there.
@@ -244,6 +248,7 @@ class LossPlan:
     coefficients: tuple[CoefficientPlan, ...]
     asked: tuple[tuple[str, str], ...]
     modules: tuple[ModulePlan, ...]
+    supports: tuple[Text, ...]
     learnables: tuple[LearnablePlan, ...]
     in_keys: KeyLists
     further_keys: KeyLists

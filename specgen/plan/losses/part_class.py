@@ -102,7 +102,12 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
         args.append(using(f"{module.name}={value}", *value.uses))
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
     args += [f"random_{one.name}=self.random_{one.name}" for one in part.plain]
-    args += [param_argument(loss, one, given=one.symbol in part.there) for one in part.params]
+    args += [
+        where_needed(loss, part.needed(one.symbol), param_argument(loss, one))
+        if one.late
+        else param_argument(loss, one, given=one.symbol in part.there)
+        for one in part.params
+    ]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]
     for one in part.learnables:
         value = where_needed(loss, part.needed(one.symbol), learnable_value(one))

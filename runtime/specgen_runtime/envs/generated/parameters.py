@@ -2,70 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from specgen_runtime.params import Limits, check_range, element, float_param, int_param, wrong_type
 from specgen_runtime.typing import ArrayLike
 
 __all__ = ["Limits", "bool_param", "float_param", "int_param", "moved_params", "per_env_param"]
-
-
-class Limits(TypedDict, total=False):
-    """What a parameter must be `at_least`, `at_most`, `above` or `below`."""
-
-    at_least: float | None
-    at_most: float | None
-    above: float | None
-    below: float | None
-
-
-def float_param(name: str, value: Any, **limits: Unpack[Limits]) -> float:
-    """A constructor argument as a float.
-
-    Args:
-        name: the keyword, for messages.
-        value: a real number of Python or NumPy, or an array or a tensor of one.
-        **limits: the range that it must be in.
-
-    Raises:
-        TypeError: `value` is no real number (truth values are none), or a tensor that requires gradients.
-        ValueError: it is outside the range, or too large for a float.
-    """
-    number = _only(name, value)
-    if isinstance(number, bool) or not isinstance(number, Real):
-        raise _wrong(name, "a real number", value)
-    try:
-        made = float(number)
-    except OverflowError:
-        raise ValueError(f"{name} must be a number that a float holds, got {value!r}") from None
-    _check_range(name, made, value, limits)
-    return made
-
-
-def int_param(name: str, value: Any, **limits: Unpack[Limits]) -> int:
-    """A constructor argument as an integer; as `float_param`.
-
-    Raises:
-        TypeError: `value` is no integer: neither an int nor what `operator.index` takes.
-        ValueError: it is outside the range, or too large for int64.
-    """
-    number = _only(name, value)
-    try:
-        made = operator.index(number)
-    except TypeError:
-        raise _wrong(name, "an integer", value) from None
-    if isinstance(number, bool | np.bool_):
-        raise _wrong(name, "an integer", value)
-    if not -(2**63) <= made < 2**63:
-        raise ValueError(f"{name} must be an integer that int64 holds, got {made}")
-    _check_range(name, made, value, limits)
-    return made
 
 
 def bool_param(name: str, value: Any) -> bool:
@@ -74,9 +21,9 @@ def bool_param(name: str, value: Any) -> bool:
     Raises:
         TypeError: `value` is none; numbers are not converted.
     """
-    truth = _only(name, value)
+    truth = element(name, value)
     if not isinstance(truth, bool | np.bool_):
-        raise _wrong(name, "True or False", value)
+        raise wrong_type(name, "True or False", value)
     return bool(truth)
 
 
@@ -121,7 +68,7 @@ def per_env_param(
     if _kind(given.dtype) not in _ACCEPTED[_kind(dtype)]:
         raise TypeError(f"{name} must be {dtype}, got {given.dtype}")
     if exact.device.type != "meta":
-        _check_range(name, exact, None, limits)
+        check_range(name, exact, None, limits)
     made = exact.to(device=given.device if device is None else device, dtype=dtype)
     try:
         return made.expand(tuple(shape))
@@ -137,23 +84,6 @@ def moved_params(params: Any, device: torch.device) -> Any:
     return type(params)._make([value.to(device) if isinstance(value, Tensor) else value for value in params])
 
 
-def _only(name: str, value: Any) -> Any:
-    """The element of an array or a tensor of one; anything else as it is."""
-    if isinstance(value, Tensor) and value.requires_grad:
-        raise TypeError(
-            f"{name} is a number without gradients, got a tensor that requires them;"
-            " declare it with `per_env: true` to have gradients with respect to it"
-        )
-    if isinstance(value, Tensor | np.ndarray) and tuple(value.shape) in ((), (1,)):
-        return value.item()
-    return value
-
-
-def _wrong(name: str, expected: str, value: Any) -> TypeError:
-    found = f"{type(value).__name__} of shape {list(value.shape)}" if hasattr(value, "shape") else repr(value)
-    return TypeError(f"{name} must be {expected}, got {found}")
-
-
 _ACCEPTED = {"float": ("float", "int"), "int": ("int",), "bool": ("bool",)}
 
 
@@ -161,25 +91,3 @@ def _kind(dtype: torch.dtype) -> str:
     if dtype is torch.bool:
         return "bool"
     return "float" if dtype.is_floating_point else "complex" if dtype.is_complex else "int"
-
-
-def _check_range(name: str, made: Any, value: Any, limits: Limits) -> None:
-    """Refuse a number, or a tensor with an element, outside its range; a message shows `value`, or the element."""
-    if not limits:
-        return
-    for sign, bound, holds in (
-        (">=", limits.get("at_least"), operator.ge),
-        ("<=", limits.get("at_most"), operator.le),
-        (">", limits.get("above"), operator.gt),
-        ("<", limits.get("below"), operator.lt),
-    ):
-        if bound is None:
-            continue
-        if isinstance(made, Tensor):
-            wrong = made[~holds(made, bound)]
-            if not wrong.numel():
-                continue
-            value = wrong.flatten()[0].item()
-        elif holds(made, bound):
-            continue
-        raise ValueError(f"{name} must be {sign} {bound}, got {value}")

@@ -40,7 +40,7 @@ def make_estimator(
     value_type: EstimatorType | ValueEstimatorBase | str | None,
     hyperparams: Mapping[str, Any],
     *,
-    supported: Sequence[ValueEstimators],
+    supported: Sequence[ValueEstimators] | None,
     actor: nn.Module | None,
     device: torch.device | None,
     owner: str,
@@ -50,11 +50,13 @@ def make_estimator(
     Args:
         value_type: what was asked for.
         hyperparams: over the estimator's defaults.
-        supported: the estimators that the loss supports; empty for all.
+        supported: the estimators that the loss supports; empty for all, None if it has none.
         actor: the policy for estimators that weigh actions, unless the hyper-parameters name one.
         device: of the hyper-parameters, unless they name one.
         owner: the name of the loss, for messages.
     """
+    if supported is None:
+        raise NotImplementedError(f"{owner} has no value estimator: its targets are computed without one")
     if isinstance(value_type, str):
         value_type = ValueEstimators.named(value_type)
     if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):

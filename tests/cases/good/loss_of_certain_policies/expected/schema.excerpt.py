@@ -46,12 +46,12 @@ class ImitationLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if weight is not None and not weight > 0:
-            raise ValueError(f"weight must be > 0, got {weight}")
+        if weight is not None:
+            weight = float_param("weight", weight, above=0)
         self.weight = weight
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights

@@ -64,14 +64,11 @@ class ModelLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not fraction >= 0:
-            raise ValueError(f"fraction must be >= 0, got {fraction}")
-        if not fraction <= 1:
-            raise ValueError(f"fraction must be <= 1, got {fraction}")
+        fraction = float_param("fraction", fraction, at_least=0, at_most=1)
         self.fraction = fraction
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights

@@ -44,14 +44,13 @@ class AdaptiveLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not beta > 0:
-            raise ValueError(f"beta must be > 0, got {beta}")
-        if not wanted > 0:
-            raise ValueError(f"wanted must be > 0, got {wanted}")
+        beta = float_param("beta", beta, above=0)
+        wanted = float_param("wanted", wanted, above=0)
         self.wanted = wanted
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights

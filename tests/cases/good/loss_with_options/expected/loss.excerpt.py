@@ -164,18 +164,20 @@ class PolicyLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
+        if clip_value is not None:
+            clip_value = float_param("clip_value", clip_value, above=0)
+        if critic_coeff is not None:
+            critic_coeff = float_param("critic_coeff", critic_coeff, at_least=0)
+        exclude_dims = as_ints(exclude_dims, "exclude_dims")
+        clip_epsilon = float_param("clip_epsilon", clip_epsilon)
         if loss_critic_type not in ("smooth_l1", "l2", "l1"):
             raise ValueError(
                 f"loss_critic_type must be one of 'smooth_l1', 'l2', 'l1', got {loss_critic_type!r}"
             )
-        if clip_value is not None and not clip_value > 0:
-            raise ValueError(f"clip_value must be > 0, got {clip_value}")
-        if critic_coeff is not None and not critic_coeff >= 0:
-            raise ValueError(f"critic_coeff must be >= 0, got {critic_coeff}")
         if critic_coeff and critic_network is None:
             raise ValueError("critic_coeff needs a critic_network")
         self.loss_critic_type = loss_critic_type

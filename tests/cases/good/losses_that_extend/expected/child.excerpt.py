@@ -43,11 +43,12 @@ class ScaledLoss(ValueLoss):
                 data hold weights.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self)
         lag = True
+        scale = float_param("scale", scale)
         if loss_function not in ("l1", "l2"):
             raise ValueError(f"loss_function must be one of 'l1', 'l2', got {loss_function!r}")
         self.loss_function = loss_function

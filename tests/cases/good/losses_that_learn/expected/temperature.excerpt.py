@@ -52,14 +52,12 @@ class TemperedLoss(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not alpha_init > 0:
-            raise ValueError(f"alpha_init must be > 0, got {alpha_init}")
-        if not max_alpha > 0:
-            raise ValueError(f"max_alpha must be > 0, got {max_alpha}")
+        alpha_init = float_param("alpha_init", alpha_init, above=0)
+        max_alpha = float_param("max_alpha", max_alpha, above=0)
         self.alpha_init = alpha_init
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha

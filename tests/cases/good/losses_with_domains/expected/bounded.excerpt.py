@@ -56,12 +56,16 @@ class BoundedLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not num_actions >= 2:
-            raise ValueError(f"num_actions must be >= 2, got {num_actions}")
+        weight = float_param("weight", weight)
+        if not isinstance(target, str):
+            target = float_param("target", target)
+        num_actions = int_param("num_actions", num_actions, at_least=2)
+        if not isinstance(rest, str):
+            rest = float_param("rest", rest)
         self.num_actions = num_actions
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bba06a1b11b57dafd5cc3d6de45f65da12d4b55d8defdabaafe1be6552ebc462
+# specgen: sha256=cb63bbbcf0491ed18a80563d3db4f78fb689d6d38eb749b4e5d781aeeb4efbaa
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.functional import broadcast_tensors
 from specgen_runtime.objectives import LossModule, Reduction, ScalarOutputMode, as_policy, uniform_like
+from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class DrawnLoss(LossModule):
         action: NestedKey = "action"
         state_action_value: NestedKey = "state_action_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "action": 1,
@@ -117,16 +119,14 @@ class DrawnLoss(LossModule):
                 Defaults to None: as they are.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution.
+            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
+                given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        if not members >= 1:
-            raise ValueError(f"members must be >= 1, got {members}")
-        if not draws >= 1:
-            raise ValueError(f"draws must be >= 1, got {draws}")
-        if not width >= 0:
-            raise ValueError(f"width must be >= 0, got {width}")
+        members = int_param("members", members, at_least=1)
+        draws = int_param("draws", draws, at_least=1)
+        width = float_param("width", width, at_least=0)
         self.members = members
         self.draws = draws
         self.width = width

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=961c1dc9dd5b5fa7ac156c21ea1e13049cb4b73efd3a94b8ecda44ce72521f20
+# specgen: sha256=e83c1d69a6b7fc28d8460ba6022287e2957ab7e87c85e6037a65f63383e4dbce
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class TogetherLoss(LossModule):
         state_action_value: NestedKey = "state_action_value"
         features: NestedKey = "features"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "state_action_value": 1,

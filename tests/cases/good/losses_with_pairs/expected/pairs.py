@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=efff9811c1ca4483a6c321918b3d665225486b107610113c5fede948fb90ee4c
+# specgen: sha256=63e65688238ddd7f1cf00b9887562af1a47de7c0b23b87acac8aed9956aad0f1
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, Reduction, add_coefficient, add_coefficient_parts, as_pair, coefficient_part, not_none,
+    LossModule, Reduction, add_coefficient, add_coefficient_parts, coefficient_part, not_none, pair_param,
     switched,
 )
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class PairLoss(LossModule):
         state_value: NestedKey = "state_value"
         prior_value: NestedKey = "prior_value"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
         **LossModule.feature_ranks,
         "target": 1,
@@ -140,7 +142,7 @@ class PairLoss(LossModule):
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
@@ -149,14 +151,12 @@ class PairLoss(LossModule):
             weight = 0.5
         if prior_weight is None and prior is not None:
             prior_weight = 1.0
-        if not all(one >= 0 for one in as_pair(epsilon, "epsilon")):
-            raise ValueError(f"epsilon must be >= 0, got {epsilon}")
-        if not all(one < 1 for one in as_pair(epsilon, "epsilon")[0:1]):
-            raise ValueError(f"epsilon must be < 1, got {epsilon}")
-        if reach is not None and not reach > 0:
-            raise ValueError(f"reach must be > 0, got {reach}")
-        if not weight >= 0:
-            raise ValueError(f"weight must be >= 0, got {weight}")
+        epsilon = pair_param("epsilon", epsilon, {"at_least": 0, "below": 1}, {"at_least": 0})
+        if reach is not None:
+            reach = float_param("reach", reach, above=0)
+        weight = float_param("weight", weight, at_least=0)
+        if prior_weight is not None:
+            prior_weight = float_param("prior_weight", prior_weight)
         if prior_weight and prior is None:
             raise ValueError("a prior_weight needs a prior")
         self.has_weight = bool(weight)

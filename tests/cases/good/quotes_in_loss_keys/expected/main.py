@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4d7b1c77860859e03ab72f20363082d614821b8f19591974bdac4413cd1b2e5
+# specgen: sha256=d5e7334cc0a47bc97ea8fcb47f4004d3dbe616f8a2b75bf589183c50d9c36b3c
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Reduction, next_key
+from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Plain(LossModule):
         priority: NestedKey = 'x" + str(__import__("os")) + "y'
         guess: NestedKey = "guess"
 
+    supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
     out_keys: ClassVar[list[str]] = ["loss"]
@@ -93,12 +95,11 @@ class Plain(LossModule):
                 they are ordinary children, without targets.
 
         Raises:
-            TypeError: if a network is not a module.
+            TypeError: if a network is not a module, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
-        if not gamma >= 0:
-            raise ValueError(f"gamma must be >= 0, got {gamma}")
+        gamma = float_param("gamma", gamma, at_least=0)
         if not gamma < 1:
             raise ValueError('gamma is {no} "discount"\nat all')
         self.gamma = gamma

@@ -1,0 +1,41 @@
+"""What the class of a loss is like, which its template and its documentation say."""
+
+from __future__ import annotations
+
+from specgen.check.lints.gradients import Gradients
+from specgen.check.losses.model import CheckedLoss
+from specgen.plan.losses.forward import evaluated_networks
+
+
+def trained_by_terms(loss: CheckedLoss) -> dict[str, tuple[str, ...]]:
+    """The networks and learned numbers that the gradient of each term reaches, in the order of declaration."""
+    gradients = Gradients(loss.let, loss.forward)
+    names = [*(network.name for network in loss.networks), *(one.name for one in loss.learnables)]
+    return {
+        term.name: tuple(name for name in names if name in gradients.trained(term.expr))
+        for term in loss.terms
+    }
+
+
+def can_leave_networks(loss: CheckedLoss) -> bool:
+    """Whether the loss can work on networks that keep their parameters: no members, and no targets unless asked for.
+
+    The modules themselves have one mode only.
+    """
+    if all(network.kept for network in loss.networks):
+        return False  # they are left so in any case
+    asked = {param.name for param in loss.params if param.default is False}
+    return not evaluated_networks(loss, "live") and all(
+        network.members is None and (network.target is False or network.target in asked)
+        for network in loss.networks
+    )
+
+
+def has_scalars(loss: CheckedLoss) -> bool:
+    """Whether it returns numbers that are one for the batch."""
+    return any(metric.target not in loss.each for metric in loss.metrics)
+
+
+def values_actions(loss: CheckedLoss) -> bool:
+    """Whether a network gives a value for each action."""
+    return any(network.action is not None for network in loss.networks)
