@@ -163,7 +163,7 @@ class KLPenalty(Transform):
         count = scored.sum().clamp_min(1)
         self.metrics = {
             "kl": kl.sum() / count,
-            "kl_max": kl.amax() if kl.numel() else kl.sum(),
+            "kl_max": kl[scored].max() if bool(scored.any()) else kl.sum(),
             "kl_clipped": clipped(ratio, scored, self.bound),
         }
         if self.target_kl is not None and len(kl):

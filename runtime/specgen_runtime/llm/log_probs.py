@@ -10,8 +10,9 @@ from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.llm.body import scorable
-from specgen_runtime.llm.containers import LogProbs
+from specgen_runtime.llm.containers import PARTS, LogProbs
 from specgen_runtime.llm.entries import Sequences, write_rows
+from specgen_runtime.llm.ragged import stacked_rows
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
@@ -134,17 +135,20 @@ def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor,
 
     Args:
         data: as many rows as `values`.
-        key: of the entry. One within a container makes it `LogProbs`.
+        key: of the entry.
         values: ``[rows, width]``.
         kept: bool ``[rows, width]``, what is no padding.
         padded: whether rows stay so wide. Otherwise each is as long as it is: of a container a lazy stack, else a
             jagged nested tensor.
     """
     *container, name = as_tuple(key)
-    if container:
-        write_rows(data, tuple(container), LogProbs, {name: (values, kept)}, padded=padded)
-    elif padded:
-        data.set(name, values.reshape(*data.batch_size, values.shape[-1]))
+    if padded:
+        data.set((*container, name), values.reshape(*data.batch_size, values.shape[-1]))
+    elif container and name in PARTS:
+        write_rows(data, tuple(container), LogProbs, {name: (values, kept)}, padded=False)
+    elif container:
+        rows = [value[keep] for value, keep in zip(values, kept, strict=True)]
+        data.set(tuple(container), stacked_rows(**{name: rows}).reshape(data.batch_size))
     else:
         rows = [value[keep] for value, keep in zip(values, kept, strict=True)]
         if isinstance(data, LazyStackedTensorDict) and data.batch_dims == 1:
@@ -179,7 +183,7 @@ def row_specs(specs: Composite, keys: list[NestedKey], model: TransformersWrappe
     for key in keys:
         *container, name = as_tuple(key)
         if container and tuple(container) not in specs.keys(True):
-            specs[tuple(container)] = Composite(shape=specs.shape, device=specs.device, data_cls=LogProbs)
+            specs[tuple(container)] = Composite(shape=specs.shape, device=specs.device)
         specs[(*container, name)] = Unbounded((*specs.shape, width), dtype=torch.float32, device=specs.device)
     return specs
 
