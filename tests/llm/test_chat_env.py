@@ -227,6 +227,12 @@ def test_prompts_given_to_reset() -> None:
     env = ChatEnv(batch_size=(2,), system_prompt="Be brief.", reward=length)
     root = env.reset(TensorDict({"query": as_rows(["a", "b"], (2,))}, batch_size=[2]))
     assert contents(root) == [["Be brief.", "a"], ["Be brief.", "b"]]
+    chats = [[{"role": "user", "content": text}] for text in "ab"]
+    for query in (["a", "b"], History.from_chats(chats), as_rows(chats, (2,))):
+        again = env.reset(TensorDict({"query": query}, batch_size=[2]))
+        assert contents(again) == [["Be brief.", "a"], ["Be brief.", "b"]]
+    with pytest.raises(ValueError, match="a conversation begins with a message"):
+        ChatEnv().reset(TensorDict({"query": as_rows([[]], (1,))}, batch_size=[1]))
     one = ChatEnv(system_prompt="Be brief.").reset(TensorDict({"query": "hello"}, batch_size=[1]))
     assert contents(one) == [["Be brief.", "hello"]]
     rollout = env.rollout(3, say("x"), tensordict=root, auto_reset=False)
