@@ -176,7 +176,9 @@ def test_estimators_have_the_defaults_and_others_are_refused(cls: type[LossModul
         with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], got -1"):
             loss.make_value_estimator(kind, gamma=-1)
     for kind in set(ValueEstimators) - set(supported or ()):
-        reason = "has no value estimator" if supported is None else f"does not support {kind.name}; it supports "
+        reason = (
+            "has no value estimator" if supported is None else f"does not support {kind.name}; it supports "
+        )
         with pytest.raises(NotImplementedError, match=f"{cls.__name__} {reason}"):
             made(cls).make_value_estimator(kind)
     if supported is None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a1b8c1059f8de61f99207fff501990d6c8e0ebce528e96faf79cf6dcebc9fad7
+# specgen: sha256=ef5eec2afcb181aca73235cfce85d15289cb9e8ae0fe48948e75db49c80cb5a1
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class DiscreteCQLLoss(LossModule):
         value: chosen_action_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        pred_val: pred_val; accepted as TorchRL's; not written
         action_value: action_value; written by value_network
     """
 
@@ -120,6 +121,7 @@ class DiscreteCQLLoss(LossModule):
         value: NestedKey = "chosen_action_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        pred_val: NestedKey = "pred_val"
         action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -237,6 +239,7 @@ class DiscreteCQLLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            pred_val: NestedKey | None = ...,
             action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
@@ -384,6 +387,11 @@ class CQLLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: _log_prob; accepted as TorchRL's; not read
+        pred_q1: pred_q1; accepted as TorchRL's; not written
+        pred_q2: pred_q2; accepted as TorchRL's; not written
+        cql_q1_loss: cql_q1_loss; accepted as TorchRL's; not written
+        cql_q2_loss: cql_q2_loss; accepted as TorchRL's; not written
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -398,6 +406,11 @@ class CQLLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "_log_prob"
+        pred_q1: NestedKey = "pred_q1"
+        pred_q2: NestedKey = "pred_q2"
+        cql_q1_loss: NestedKey = "cql_q1_loss"
+        cql_q2_loss: NestedKey = "cql_q2_loss"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -462,7 +475,8 @@ class CQLLoss(LossModule):
         max_q_backup: bool = False, deterministic_backup: bool = True, num_random: int = 10,
         with_lagrange: bool = False, lagrange_thresh: float = 0.0, joint_logsumexp: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
         importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
@@ -500,6 +514,8 @@ class CQLLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -552,6 +568,7 @@ class CQLLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters(),
         )
+        self.deactivate_vmap = deactivate_vmap
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "target_entropy_buffer", target_entropy, self._auto_target_entropy)
@@ -733,6 +750,11 @@ class CQLLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
+            pred_q1: NestedKey | None = ...,
+            pred_q2: NestedKey | None = ...,
+            cql_q1_loss: NestedKey | None = ...,
+            cql_q2_loss: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
