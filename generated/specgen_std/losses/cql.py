@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ef5eec2afcb181aca73235cfce85d15289cb9e8ae0fe48948e75db49c80cb5a1
+# specgen: sha256=77bf45943b73a5a5164c4f8d362566f534f503335080b48bebfc6bbbb553f114
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -78,13 +78,12 @@ def discrete_cql_loss(
     with torch.no_grad():
         td_error = (q - goal) ** 2
         pred_value = values.mean(dim=-1)
-        target_value = goal.detach()
     # losses.DiscreteCQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
     return DiscreteCQLLossTerms(
         loss_qvalue=loss_qvalue, loss_cql=loss_cql, td_error=td_error, pred_value=pred_value,
-        target_value=target_value, priority=priority,
+        target_value=goal, priority=priority,
     )
 
 
@@ -352,15 +351,13 @@ def cql_loss(
         loss_alpha_prime = -0.5 * (alpha_prime * (gap - lagrange_thresh)).sum(dim=0)
     # losses.CQLLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
     # losses.CQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return CQLLossTerms(
         loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, loss_actor_bc=loss_actor_bc,
-        loss_cql=loss_cql, loss_alpha_prime=loss_alpha_prime, alpha=alpha_2, entropy=entropy,
-        priority=priority,
+        loss_cql=loss_cql, loss_alpha_prime=loss_alpha_prime, alpha=alpha, entropy=entropy, priority=priority,
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ee06bf9bcda3b822692f12903fcf2205725260f7b09980cfbc845fcdce9651c8
+# specgen: sha256=d5843e37fd818f2cce70c1ffe63bb893b058f29cbd810428bd9775797ad1e031
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -114,11 +114,10 @@ def cross_q_actor(
     )
     # losses.CrossQLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
         log_prob = log_p.detach()
     return CrossQActorTerms(
-        loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy, log_prob=log_prob
+        loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy, log_prob=log_prob
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a3a7b408bc9de7ebc369d2541237210b8b5a6717473ba3bd7b7be1c2fcc61d0
+# specgen: sha256=3972a2534a9833a9c9a9838133d9844c8fc46ca7c83f963d6458152a828c4b1e
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -90,19 +90,17 @@ def redq_loss(
     )
     # losses.REDQLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -both
         state_action_value_actor = q_new.detach()
         action_log_prob_actor = log_p.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.REDQLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return REDQLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
+        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy,
         state_action_value_actor=state_action_value_actor, action_log_prob_actor=action_log_prob_actor,
-        next_state_value=next_state_value, target_value=target_value, priority=priority,
+        next_state_value=next_state_value, target_value=goal, priority=priority,
     )
 
 

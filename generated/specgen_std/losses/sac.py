@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a7e9948a18974958110fc8cec56757a4f393ce7d485b758443729ae3c3d0cc83
+# specgen: sha256=704cf4944bf6281d5a84e179eb4cb173dcd7fd8d3f1c209f21761046cb91e0d5
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -115,9 +115,8 @@ def sac_actor(
     )
     # losses.SACLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
-    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy)
 
 
 class SACValueTerms(NamedTuple):
@@ -627,9 +626,8 @@ def discrete_sac_actor(
     loss_alpha = torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
-    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy)
 
 
 class DiscreteSACLoss(LossModule):

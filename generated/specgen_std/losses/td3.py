@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a2904dc4f732372ebb0f8757a4b1436b7af3010dfd3d49dba0d699e1840f416a
+# specgen: sha256=0d4862102708f484bda1c8504dd1b3926f9559e8f873e526f353d5864cc0cdd0
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -111,13 +111,12 @@ def td3_qvalue(
     with torch.no_grad():
         pred_value = q.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.TD3Loss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return TD3QvalueTerms(
-        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
-        target_value=target_value, priority=priority,
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value, target_value=goal,
+        priority=priority,
     )
 
 
@@ -415,9 +414,10 @@ def td3_bc_actor(
     with torch.no_grad():
         state_action_value_actor = q_first.detach()
         bc_loss = imitation.detach()
-        lmbd_2 = lmbd.detach()
+        lmbd_detached = lmbd.detach()
     return TD3BCActorTerms(
-        loss_actor=loss_actor, state_action_value_actor=state_action_value_actor, bc_loss=bc_loss, lmbd=lmbd_2
+        loss_actor=loss_actor, state_action_value_actor=state_action_value_actor, bc_loss=bc_loss,
+        lmbd=lmbd_detached,
     )
 
 
@@ -472,13 +472,12 @@ def td3_bc_qvalue(
     with torch.no_grad():
         pred_value = q.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.TD3BCLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return TD3BCQvalueTerms(
-        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
-        target_value=target_value, priority=priority,
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value, target_value=goal,
+        priority=priority,
     )
 
 

@@ -96,16 +96,8 @@ class Declared:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
-        coefficients = Coefficients(
-            self.file,
-            self.path,
-            self.loss,
-            self.scope,
-            self.domains,
-            self.names,
-            self.inherited,
-            self.sink,
-        )
+        place = (self.file, self.path, self.loss)
+        coefficients = Coefficients(*place, self.scope, self.domains, self.names, self.inherited, self.sink)
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
         self.modules.updated(self.roles)
