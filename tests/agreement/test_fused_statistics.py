@@ -17,7 +17,14 @@ from specgen_runtime.envs import EnvBase, ParallelEnv
 from specgen_runtime.testing import assert_identical
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import CartPoleGym, Pendulum
-from specgen_std.transforms import InitTracker, ObservationNorm, RewardSum, StepCounter, VecNorm
+from specgen_std.transforms import (
+    InitTracker,
+    ObservationNorm,
+    RewardSum,
+    StepCounter,
+    TrajCounter,
+    VecNorm,
+)
 
 from tests.support import generate, imported
 
@@ -55,6 +62,83 @@ def test_gymnasium(chains: ModuleType) -> None:
     for seed in range(3):
         assert_identical(rolled(env, seed, 60), rolled(other, seed, 60))
     assert_same_state(env, other)
+
+
+def together(package: ModuleType, *batch: int) -> EnvBase[Any]:
+    transforms = [
+        StepCounter(max_steps=6),
+        package.Together(["thdot", "th", "observation"]),
+        RewardSum(),
+        package.Shown(["reward", "observation"]),
+        package.Spread(["observation"]),
+        package.Counter(count_key="begun", least=1.0),
+    ]
+    return TransformedEnv(Pendulum(batch_size=batch), Compose(*transforms))
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_one_statistic_of_several_keys(chains: ModuleType, batch: tuple[int, ...]) -> None:
+    env, other = chains.LearnedTogether(batch_size=batch), together(chains, *batch)
+    for seed in range(2):
+        assert_identical(rolled(env, seed), rolled(other, seed))
+    assert_same_state(env, other)
+    assert {"transforms.1.count", "transforms.3.count", "transforms.3.mean|reward"} < env.state_dict().keys()
+    env.freeze()
+    for position in (1, 3, 4, 5):
+        other.transform[position].freeze()
+    assert_identical(rolled(env, 3), rolled(other, 3))
+
+
+def numbered(*batch: int) -> EnvBase[Any]:
+    transforms = [StepCounter(max_steps=5), TrajCounter(), VecNorm(["observation"])]
+    return TransformedEnv(Pendulum(batch_size=batch), Compose(*transforms))
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_numbers_of_episodes(chains: ModuleType, batch: tuple[int, ...]) -> None:
+    env, other = chains.Numbered(batch_size=batch), numbered(*batch)
+    for seed in range(2):
+        assert_identical(rolled(env, seed), rolled(other, seed))
+    assert_same_state(env, other)
+    for each in (env, other):
+        each.set_seed(0)
+    root, following = env.reset(), other.reset()
+    assert_identical(root, following)
+    drawn = torch.Generator().manual_seed(1)
+    for _ in range(4):
+        rows = torch.randint(2, (*batch, 1), generator=drawn).bool()
+        for each in (root, following):
+            each["_reset"] = rows
+        root, following = env.reset(root), other.reset(following)
+        assert_identical(root, following)
+    assert_same_state(env, other)
+
+
+def test_numbers_of_episodes_of_gymnasium(chains: ModuleType) -> None:
+    env = chains.NumberedOfGymnasium()
+    other = TransformedEnv(CartPoleGym(), Compose(StepCounter(max_steps=5), TrajCounter(out_key="episode")))
+    for seed in range(2):
+        data = rolled(env, seed, 23)
+        assert_identical(data, rolled(other, seed, 23))
+        assert (data["episode"].diff(dim=0).sum()) == 4
+    assert_same_state(env, other)
+
+
+def test_frozen_numbers_repeat(chains: ModuleType) -> None:
+    env = chains.Numbered(batch_size=(3,))
+    env.reset()
+    env.freeze()
+    assert [env.reset()["traj_count"].flatten().tolist() for _ in range(2)] == [[3, 4, 5]] * 2
+
+
+def test_processes_give_each_number_once(chains: ModuleType) -> None:
+    env = chains.Numbered().share_memory()
+    workers = ParallelEnv(4, [partial(copy.copy, env) for _ in range(4)])
+    data = workers.rollout(20, break_when_any_done=False)
+    workers.close()
+    begins = torch.cat([torch.ones(4, 1).bool(), data["next", "done"].squeeze(-1)[:, :-1]], 1)
+    given = data["traj_count"].squeeze(-1)[begins].tolist()
+    assert len({*given}) == len(given) == 16
 
 
 def assert_same_state(first: EnvBase[Any], second: EnvBase[Any]) -> None:

@@ -94,7 +94,7 @@ def batch_rank(x: Tensor, new_rows: NewRows) -> Tensor:
     else:
         rank = (new_rows.mask.reshape(-1).cumsum(0) - 1).clamp(min=0)
     ndim = len(new_rows.size)
-    return rank.reshape(*new_rows.size, *(1,) * (x.ndim - ndim)).expand(x.shape).clone()
+    return rank.reshape((*new_rows.size, *(1,) * (x.ndim - ndim))).expand(x.shape).clone()
 
 
 def batch_sum(x: Tensor, new_rows: NewRows) -> Tensor:

@@ -239,7 +239,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         """The rows that are being reset: as the root-most mask on the path of each key says."""
 
         def rows(row: Row, moment: TensorDictBase) -> NewRows:
-            path = as_tuple(row[0])
+            path = next((as_tuple(key) for key in _each(row[0])), ())
             for depth in range(len(path)):
                 mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
                 if mask is not None:
@@ -252,7 +252,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _row_of(self, key: NestedKey | list[NestedKey]) -> Row:
         """The keys of the repetition that an entry belongs to."""
-        return next(row for row in self.keys if key in row)
+        return next(row for row in self.keys if key in row or any(key in _each(one) for one in row))
 
     def _held(self, key: NestedKey) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
@@ -391,3 +391,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
                     )
                 else:
                     self._statistics.put(name, value.detach().to(held, copy=True))
+
+
+def _each(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
+    """The keys of a role: one, or several that are read together."""
+    return keys if isinstance(keys, list) else [keys]

@@ -22,7 +22,6 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
@@ -87,10 +86,6 @@ class Binder:
                         self.state.written_keys.check_group(entry, where)
         if instance.learns:
             self.learning = self.learning or transform.name
-            if len(rows) > 1 and any(buffer.each is None for buffer in transform.buffers):
-                message = f"`{transform.name}` learns one thing of several keys, which chains can't do yet"
-                help = "name one of them in `in_keys`, or use its class in a TransformedEnv"
-                self.sink.add(schema_rules.NOT_AVAILABLE.at(arguments.span("in_keys"), message, help=help))
         sound = self._faults() == before
         if sound and transform.around is not None:
             bound = replace(instance, rows=tuple(rows))

@@ -12,7 +12,7 @@ from specgen.check.chains.order import warn_order
 from specgen.check.chains.position import Position
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv
-from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
+from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -150,26 +150,8 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
         message = f"`{transform.name}` computes something of recorded data only"
         help = "leave it out of the chain, and call it on rollouts"
         return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
-    if (what := _beyond_chains(transform)) is not None:
-        message = f"`{transform.name}` {what}, which chains can't do yet"
+    if transform.python is not None and transform.python.reads_env:
+        message = f"`{transform.name}` reads the environment, which chains can't do yet"
         help = f"put it around the chain: TransformedEnv(…, {transform.name}(…))"
         return schema_rules.NOT_AVAILABLE.at(span, message, help=help)
-    return None
-
-
-def _beyond_chains(transform: CheckedTransform) -> str | None:
-    """What a transform does that no chain can; None for one that chains may hold."""
-    python = transform.python
-    if python is not None and python.reads_env:
-        return "reads the environment"
-    first = next(iter(transform.forward), None)
-    if transform.buffers and (first is None or first.form == "all"):
-        return "learns, and of no single key"
-    if any(node.op == "batch_rank" for statement in transform.reset for node in statement.typed.nodes()):
-        return "asks for positions of rows"
-    networks = {network.name for network in transform.networks}
-    phases: tuple[Phase, ...] = ("inverse", "update", *AROUND_PHASES)
-    for phase in phases:
-        if any(not statement.reads.isdisjoint(networks) for statement in transform.phase(phase)):
-            return f"calls a network in `{phase}`"
     return None

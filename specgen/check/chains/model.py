@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
+from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform, Phase
 from specgen.expr import Binding, Symbol
 from specgen.values import dataclass
@@ -37,6 +38,13 @@ class Row:
     def entry(self, name: str) -> Entry | None:
         """The entry behind a name of the transform."""
         return self.outputs.get(name) or self.inputs.get(name)
+
+
+def role_entries(row: Row, role: Role) -> list[Entry]:
+    """What a role stands for in a repetition: one entry, or several that are read together."""
+    if role.form != "all":
+        return [row.inputs[role.name]]
+    return [entry for name, entry in row.inputs.items() if name.partition(".")[0] == role.name]
 
 
 @dataclass(frozen=True)

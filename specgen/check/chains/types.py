@@ -11,7 +11,7 @@ from specgen.check.chains.model import Instance, Row
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
-from specgen.check.transforms.networks import network_function, network_symbol, readable
+from specgen.check.transforms.networks import network_function, network_symbol, readable, with_sizes
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -28,6 +28,7 @@ from specgen.expr import (
     infer,
     point,
 )
+from specgen.expr.builtins.batch import BATCH_AT_RESET
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import FLOAT_RANGES, is_int
 from specgen.expr.symbols import Time
@@ -79,7 +80,7 @@ class _Typing:
         self.row = row
         self.span = span
         self.sink = sink
-        self.functions = called_networks(instance)
+        self.functions = called_networks(instance, row.sizes)
         self.values = dict(values)
         self.grown: dict[str, Interval] = {}
         self.outputs = dict(row.outputs)
@@ -128,7 +129,7 @@ class _Typing:
             found,
             draw_prefix=drawn,
             for_any_key=True,
-            functions=self.functions,
+            functions={**self.functions, **BATCH_AT_RESET} if phase == "reset" else self.functions,
         )
         if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
             typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
@@ -323,11 +324,13 @@ def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made
     return made
 
 
-def called_networks(instance: Instance) -> dict[str, Builtin]:
-    """How expressions of a transform call its networks."""
+def called_networks(instance: Instance, sizes: Mapping[str, int]) -> dict[str, Builtin]:
+    """How expressions of a transform call its networks, where its roles have these sizes."""
     roles = readable(instance.transform.roles, instance.transform.outputs)
     return {
-        network.name: network_function(network, roles, network_symbol(instance.path, network.name))
+        network.name: network_function(
+            with_sizes(network, roles, sizes), roles, network_symbol(instance.path, network.name)
+        )
         for network in instance.transform.networks
     }
 

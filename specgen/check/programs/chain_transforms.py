@@ -9,7 +9,13 @@ from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.types import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
-from specgen.check.programs.chain_learned import bind_statistics, read_statistics, update_statistics
+from specgen.check.programs.chain_learned import (
+    bind_statistics,
+    new_rows,
+    read_statistics,
+    update_at_reset,
+    update_statistics,
+)
 from specgen.check.programs.chain_python import call_class, call_inverse, given_by_class
 from specgen.check.programs.chain_state import MOMENTS, ChainCell, ChainState, Moment
 from specgen.check.programs.env import either
@@ -27,6 +33,7 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
     before = {moment: dict(view) for moment, view in state.views.items()}
     raised: list[Entry] = []
     carried: list[tuple[str, Entry, Symbol]] = []
+    update_at_reset(state, instance)
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
         first = {s.target for s in instance.statements("reset", row)} | {
@@ -37,15 +44,13 @@ def apply_transform(state: ChainState, instance: Instance) -> None:
             if entry is not None and output.name in first:
                 carried.append((output.name, entry, _cell_symbol(state, place, output.name, entry)))
         cells = {name: symbol for name, entry, symbol in carried if row.outputs.get(name) is entry}
-        read_statistics(state, instance, row, "reset", "reset")
         _run(state, instance, row, "reset", "reset", place, before, {})
         read_statistics(state, instance, row, "next", "step")
         state.views["now"].update((row.outputs[name].dotted, symbol) for name, symbol in cells.items())
         raised += _run(state, instance, row, "step", "next", place, before, cells)
         _keep_policy_states(state, instance, row, cells)
-    for row in instance.rows:
-        for moment in MOMENTS:
-            update_statistics(state, instance, row, moment)
+    for moment in MOMENTS:
+        update_statistics(state, instance, moment)
     shown = {}
     for index, row in enumerate(instance.rows):
         place = f"transforms[{instance.position}].{index}"
@@ -182,6 +187,8 @@ def _run(
     local = Body(f"{body.path}.{place}.{phase}")
     bind_parameters(state, local, instance)
     bind_statistics(state, local, instance, row, moment)
+    if phase == "reset":
+        new_rows(state, instance, row, local)
     for buffer, param in instance.given.items():
         symbol = row.symbols.get(f"buffers.{buffer}")
         if symbol is not None:

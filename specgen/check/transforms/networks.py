@@ -140,6 +140,15 @@ def network_rows(network: CalledNetwork, roles: Mapping[str, Role]) -> tuple[Dim
     return tuple(_own_dims(roles[name]) for name in network.reads)
 
 
+def with_sizes(network: CalledNetwork, roles: Mapping[str, Role], sizes: Mapping[str, int]) -> CalledNetwork:
+    """A network where some sizes are known; those of what it reads are told by that."""
+    reads = (size for dims in network_rows(network, roles) for size in dims if not isinstance(size, Rest))
+    told = {name for size in reads for name in names_in(size)}
+    known = {name: size for name, size in sizes.items() if name not in told}
+    dims = tuple(size if isinstance(size, Rest) else replaced(size, known) for size in network.dims)
+    return replace(network, dims=dims)
+
+
 def network_symbol(owner: str, name: str) -> Symbol:
     """A network as programs of `owner` read it."""
     return Symbol(f"{owner}.networks.{name}", identifier(name), CALLED, full("float32"))

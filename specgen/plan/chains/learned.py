@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.chains.model import CheckedChain, Instance, role_entries
 from specgen.check.model import Entry
+from specgen.check.transforms.entries import Role
 from specgen.code import Code, using, value_code
 from specgen.expr.symbols import Key
 from specgen.literals import literal
@@ -41,6 +42,7 @@ def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
             CallPlan(instance.transform.name, tuple(_arguments(instance))),
             _entries(entry for row in instance.rows for entry in row.inputs.values()),
             _columns(instance),
+            tuple(sorted(instance.networks.items())),
         )
         for instance in _learning(chain)
     )
@@ -51,15 +53,19 @@ def _learning(chain: CheckedChain) -> Iterator[Instance]:
 
 
 def _arguments(instance: Instance) -> Iterator[Code]:
-    """The parameters that are not as by default, and the keys at this position."""
+    """The keys at this position, the networks, and the parameters that are not as by default."""
     transform = instance.transform
+    for role in transform.forward:
+        if role.varargs:
+            yield using(f"*{_keys(_taken(instance, role))}")
+    yield from (Code(f"{one.name}={instance.networks[one.name]}") for one in transform.networks)
     for param in transform.params:
         value = instance.params[param.name]
         if param.required or value != param.default:
             code = value_code(value)
             yield using(f"{param.name}={code}", *code.uses)
     for role in transform.forward:
-        entries = [row.inputs[role.name] for row in instance.rows]
+        entries = _taken(instance, role)
         if role.listed:
             yield using(f"in_keys={_keys(entries)}")
         elif role.keyword is not None and role.form == "each":
@@ -67,6 +73,11 @@ def _arguments(instance: Instance) -> Iterator[Code]:
         elif role.keyword is not None:
             key = entries[0].key
             yield using(f"{role.keyword}={key_text(key[-1:] if role.beside else key)}")
+
+
+def _taken(instance: Instance, role: Role) -> list[Entry]:
+    """What a role stands for, in all repetitions."""
+    return [entry for row in instance.rows for entry in role_entries(row, role)]
 
 
 def _entries(entries: Iterable[Entry]) -> Code:
@@ -87,8 +98,8 @@ def _dict(tree: dict[str, Any]) -> str:
 
 def _columns(instance: Instance) -> list[str | Key]:
     """The entries that tell repetitions apart and are stored with a trailing 1, which expressions don't see."""
-    role = instance.transform.forward[0].name
-    entries = (row.inputs[role] for row in instance.rows)
+    role = next(iter(instance.transform.forward), None)
+    entries = [] if role is None else _taken(instance, role)
     return [entry.key[0] if len(entry.key) == 1 else entry.key for entry in entries if entry.type.col]
 
 

@@ -151,6 +151,7 @@ class LearnerPlan:
         made: the call that constructs it.
         entries: one row of each entry that it works on, as nested dicts.
         columns: those entries whose rows are stored with a trailing 1.
+        networks: the networks that it calls, each with the chain's keyword of it.
     """
 
     name: str
@@ -158,6 +159,7 @@ class LearnerPlan:
     made: CallPlan
     entries: Code
     columns: list[str | Key]
+    networks: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

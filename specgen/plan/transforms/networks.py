@@ -8,7 +8,7 @@ from dataclasses import replace
 from specgen.check.chains.model import CheckedChain
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CalledNetwork, CheckedTransform
-from specgen.check.transforms.networks import network_rows, readable
+from specgen.check.transforms.networks import network_rows, readable, with_sizes
 from specgen.code import using
 from specgen.expr.sizes import Dims, Sym
 from specgen.literals import literal
@@ -54,8 +54,12 @@ def _of_chain(chain: CheckedChain) -> Iterator[tuple[CalledNetworkPlan, str]]:
     for instance in chain.instances:
         transform = instance.transform
         roles = readable(transform.roles, transform.outputs)
+        rows = (*instance.rows, *instance.inverse_rows)
+        found = {name: {row.sizes.get(name) for row in rows} for row in rows for name in row.sizes}
+        sizes = {name: size for name, (size, *others) in found.items() if size is not None and not others}
         for network in transform.networks:
-            plan = plan_network(network, roles, instance.networks[network.name])
+            known = with_sizes(network, roles, sizes)
+            plan = plan_network(known, roles, instance.networks[network.name])
             plan = replace(plan, of=f"{transform.name}_{instance.position}")
             yield plan, f"{network_doc(transform, network.name)}, of {transform.name}"
 

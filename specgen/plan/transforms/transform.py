@@ -310,7 +310,9 @@ class _Planner:
             passed: list[Text] = []
             like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
             if not self.buffers.isdisjoint(function.reads):  # one state of them all
-                fetched.append(("held", f"self._held(key.{self.transform.forward[0].name})"))
+                fetched.append(
+                    ("held", f"self._held(key.{(self.transform.forward or self.transform.outputs)[0].name})")
+                )
             for read in function.reads:
                 if read in self.transform.sizes:
                     passed.append(self._size(read, function.reads))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from specgen_runtime.envs.base import D, S
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.row_networks import RowNetwork
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask
 from specgen_runtime.transforms.statistics import LearningTransform
 from specgen_runtime.typing import NestedKey
@@ -29,6 +30,10 @@ class LearnedStatistics:
         transform: the transform, which knows its keys.
         columns: those of its entries whose rows have a trailing 1 that the functions don't count.
         new_rows: gives the rows that the present step or reset is about.
+
+    Attributes:
+        transform: the transform.
+        new_rows: the rows that the present step or reset is about.
     """
 
     def __init__(
@@ -38,15 +43,17 @@ class LearnedStatistics:
         new_rows: Callable[[], NewRows],
     ) -> None:
         self.transform = transform
+        self.new_rows = new_rows
         self._columns = columns
-        self._new_rows = new_rows
+        self._common: dict[str, Tensor] = {}
 
-    def update(self, key: NestedKey, *seen: Tensor) -> tuple[Tensor, ...]:
+    def update(self, key: NestedKey, *seen: Tensor, again: bool = False) -> tuple[Tensor, ...]:
         """Learn from the rows that are new, unless the transform is frozen.
 
         Args:
             key: an entry that the transform works on.
             seen: what its update reads of this moment.
+            again: whether another entry has taught it at this moment, also what is one for all entries.
 
         Returns:
             Its statistics behind that, in the order of their declaration.
@@ -54,16 +61,32 @@ class LearnedStatistics:
         Raises:
             RuntimeError: torch traces the call, so that nothing can be learned.
         """
+        with self.transform._statistics.locked():
+            self._learn(key, seen, again)
+            return self.now(key)
+
+    def read_and_update(self, key: NestedKey, *seen: Tensor, again: bool = False) -> tuple[Tensor, ...]:
+        """Learn as `update` does, and return the statistics as they were before, also before other entries taught them."""
+        with self.transform._statistics.locked():
+            before = self.now(key)
+            if again and not self.transform.frozen:
+                specs = self.transform._buffer_specs()
+                pairs = zip(specs, before, strict=True)
+                before = tuple([self._common.get(spec.name, value) for spec, value in pairs])
+            self._learn(key, seen, again)
+            return before
+
+    def _learn(self, key: NestedKey, seen: Sequence[Tensor], again: bool) -> None:
         transform = self.transform
         if transform.frozen:
-            return self.now(key)
+            return
         if is_traced():
             raise RuntimeError(
                 f"{type(transform).__name__} learns, which torch.compile and torch.vmap can't follow: freeze it first"
             )
-        with torch.no_grad(), transform._statistics.locked():
-            transform._learn_row(transform._row_of(key), self._new_rows(), seen, None)
-            return self.now(key)
+        with torch.no_grad():
+            row, common = transform._row_of(key), self._common if again else None
+            self._common = transform._learn_row(row, self.new_rows(), seen, common)
 
     def now(self, key: NestedKey) -> tuple[Tensor, ...]:
         """The statistics of an entry as they are, in the order of their declaration.
@@ -98,6 +121,7 @@ class LearningChain(GeneratedEnv[D, S]):
         transform: LearningTransform[Any],
         entries: Mapping[str, Any],
         columns: Collection[NestedKey] = (),
+        networks: Mapping[str, RowNetwork] | None = None,
     ) -> LearnedStatistics:
         """The statistics of a transform.
 
@@ -106,11 +130,15 @@ class LearningChain(GeneratedEnv[D, S]):
             transform: as it is constructed.
             entries: the entries that it works on, as one row has them.
             columns: those of them that are stored with a trailing 1.
+            networks: the chain's networks that it calls, by its own names for them.
         """
         if "transforms" not in self._modules:
             self.transforms = nn.ModuleDict()
         bound = transform._bound_to(TensorDict(dict(entries), [], device=self.device))
         bound._bind_values()
+        for name, network in (networks or {}).items():  # it calls the chain's, which holds their parameters
+            bound._networks[name] = network
+            del bound._modules[name]
         self.transforms[str(position)] = bound
         return LearnedStatistics(bound, columns, self._rows_of_now)
 

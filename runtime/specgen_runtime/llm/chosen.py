@@ -1,0 +1,251 @@
+"""Log-probabilities of chosen tokens from hidden states, a few rows of the vocabulary at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_precision"]
+
+CHUNK_BYTES = 16 * 2**20
+"""How large the float32 logits of one chunk are."""
+
+
+class Chosen(NamedTuple):
+    """What is known of scored tokens, float32, ``[n]`` each, or in the places that they have in their sequences."""
+
+    log_probs: Tensor
+    entropy: Tensor | None = None
+    """of the distributions that they are from, in nats; None unless it was asked for"""
+
+
+@dataclass(frozen=True)
+class Warp:
+    """What is done to logits before tokens are drawn from them, in the order of these fields.
+
+    Args:
+        temperature: what they are divided by.
+        top_k: how many of the likeliest tokens remain; 0 for all.
+        top_p: tokens remain that the likelier ones leave less than this probability; 1 for all.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be > 0, got {self.temperature}")
+        if self.top_k < 0:
+            raise ValueError(f"top_k must be >= 0 (0 for all tokens), got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+
+    @property
+    def truncates(self) -> bool:
+        """Whether some tokens are never drawn."""
+        return self.top_k > 0 or self.top_p < 1
+
+    def __call__(self, logits: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Return the logits that tokens are drawn from; -inf of those that are never drawn.
+
+        Args:
+            logits: ``[n, vocabulary]``, float32.
+            kept: int64 ``[n]``, tokens that remain whatever their likelihood: those that were drawn once, so that
+                ratios of probabilities are finite.
+        """
+        if self.temperature != 1:
+            logits = logits / self.temperature
+        if not self.truncates:
+            return logits
+        drop = torch.zeros_like(logits, dtype=torch.bool)
+        if self.top_k:
+            drop = logits < logits.topk(min(self.top_k, logits.shape[-1]), -1).values[..., -1:]
+        if self.top_p < 1:
+            ordered, order = logits.detach().masked_fill(drop, -torch.inf).sort(-1, descending=True)
+            probs = ordered.softmax(-1)
+            drop = drop | torch.zeros_like(drop).scatter(-1, order, probs.cumsum(-1) - probs >= self.top_p)
+        if kept is not None:
+            drop = drop.scatter(-1, kept[..., None], False)
+        return logits.masked_fill(drop, -torch.inf)
+
+
+PLAIN = Warp()
+"""Logits as the model gives them."""
+
+
+def chosen_log_probs(
+    hidden: Tensor,
+    targets: Tensor,
+    logits_of: Callable[[Tensor], Tensor],
+    vocabulary: int,
+    *,
+    linear: nn.Module | None = None,
+    warp: Warp = PLAIN,
+    entropy: bool = False,
+) -> Chosen:
+    """Return the log-probability of each target token, without the logits of all of them at once.
+
+    Without gradients the log-sum-exp is made in the place of the logits. With gradients a linear head has a backward
+    pass of its own, which keeps one number per token; any other one is run again in the backward pass.
+
+    Args:
+        hidden: ``[n, d]``, in the dtype of the model.
+        targets: int64 ``[n]``.
+        logits_of: makes of rows of ``hidden`` their logits, ``[rows, vocabulary]``, float32 or float64, in memory of
+            its own.
+        vocabulary: how many logits there are.
+        linear: a module whose ``weight`` and ``bias`` are all that ``logits_of`` applies.
+        warp: what is done to the logits.
+        entropy: whether the entropies are computed, too.
+    """
+    rows = max(16, CHUNK_BYTES // (4 * vocabulary))
+    with_gradient = torch.is_grad_enabled()
+    if (
+        with_gradient
+        and linear is not None
+        and not warp.truncates
+        and not torch.is_autocast_enabled(hidden.device.type)
+    ):
+        weight, bias = cast("Any", linear).weight, cast("Any", linear).bias
+        found = _LinearChosen.apply(hidden, weight, bias, targets, warp.temperature, rows, entropy)  # type: ignore[no-untyped-call]
+        return Chosen(found[0], found[1] if entropy else None)
+    parts: list[Chosen] = []
+    for h, ids in _chunks(hidden, targets, rows):
+        if with_gradient:
+            part = checkpoint(
+                _with_graph,
+                h,
+                ids,
+                logits_of,
+                warp,
+                entropy,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+            parts.append(Chosen(*part))
+        else:
+            parts.append(_in_place(logits_of(h), ids, warp, entropy))
+    log_probs = torch.cat([part.log_probs for part in parts])
+    entropies = [part.entropy for part in parts if part.entropy is not None]
+    return Chosen(log_probs, torch.cat(entropies) if entropy else None)
+
+
+def _chunks(hidden: Tensor, targets: Tensor, rows: int) -> Iterator[tuple[Tensor, Tensor]]:
+    for start in range(0, len(targets), rows):
+        yield hidden[start : start + rows], targets[start : start + rows]
+
+
+def _with_graph(
+    hidden: Tensor, targets: Tensor, logits_of: Callable[[Tensor], Tensor], warp: Warp, entropy: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The log-probabilities and entropies of a chunk, by operations that have gradients."""
+    logits = warp(logits_of(hidden), targets)
+    log_normaliser = logits.logsumexp(-1)
+    log_probs = logits.gather(-1, targets[:, None]).squeeze(-1) - log_normaliser
+    if not entropy:
+        return log_probs, None
+    probs = (logits - log_normaliser[:, None]).exp()
+    return log_probs, log_normaliser - (probs * _finite(logits, warp)).sum(-1)
+
+
+def _in_place(logits: Tensor, targets: Tensor, warp: Warp, entropy: bool) -> Chosen:
+    """As `_with_graph`, without gradients, in the memory of the logits."""
+    if warp.truncates:
+        logits = warp(logits, targets)
+    elif warp.temperature != 1:
+        logits.div_(warp.temperature)
+    picked = logits.gather(-1, targets[:, None]).squeeze(-1)
+    highest = logits.amax(-1, keepdim=True)
+    logits.sub_(highest)
+    # the mean of the shifted logits needs them and their exponentials at once
+    exponentials = logits.exp() if entropy else logits.exp_()
+    total = exponentials.sum(-1)
+    shifted = total.log()
+    log_probs = picked - (shifted + highest.squeeze(-1))
+    if not entropy:
+        return Chosen(log_probs)
+    return Chosen(log_probs, shifted - exponentials.mul_(_finite(logits, warp)).sum(-1) / total)
+
+
+def _finite(logits: Tensor, warp: Warp) -> Tensor:
+    """Logits with 0 for what is never drawn: its probability is 0, and 0 times -inf is NaN."""
+    return logits.masked_fill(logits == -torch.inf, 0.0) if warp.truncates else logits
+
+
+class _LinearChosen(torch.autograd.Function):
+    """Log-probabilities, and entropies, through a linear head: the backward pass makes the softmax anew.
+
+    With p the probabilities, y the target and H the entropy, the gradient to the logits is
+    ``g (1_y - p)`` from the log-probability and ``-g p (log p + H)`` from the entropy.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        temperature: float,
+        rows: int,
+        entropy: bool,
+    ) -> tuple[Tensor, Tensor]:
+        warp = Warp(temperature)
+        parts = [
+            _in_place(full_precision(F.linear(h, weight, bias)), ids, warp, entropy)
+            for h, ids in _chunks(hidden, targets, rows)
+        ]
+        log_probs = torch.cat([part.log_probs for part in parts])
+        entropies = (
+            torch.cat([cast("Tensor", part.entropy) for part in parts]) if entropy else log_probs.new_empty(0)
+        )
+        ctx.save_for_backward(hidden, weight, bias, targets, entropies)
+        ctx.settings = temperature, rows, entropy
+        return log_probs, entropies
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, targets, entropies = ctx.saved_tensors
+        temperature, rows, entropy = ctx.settings
+        of_log_probs, of_entropies = gradients
+        needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        of_hidden = torch.empty_like(hidden) if needs_hidden else None
+        of_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
+        of_bias = torch.zeros_like(bias, dtype=wide) if needs_bias else None
+        for start in range(0, hidden.shape[0], rows):
+            part = slice(start, start + rows)
+            h, ids, g = hidden[part], targets[part, None], of_log_probs[part, None]
+            log_p = full_precision(F.linear(h, weight, bias)).div_(temperature)
+            log_p -= log_p.logsumexp(-1, keepdim=True)
+            if entropy:
+                outer = (log_p + entropies[part, None]).mul_(of_entropies[part, None]).add_(g)
+                of_logits = log_p.exp_().mul_(outer).neg_()
+            else:
+                of_logits = log_p.exp_().mul_(-g)
+            of_logits.scatter_add_(-1, ids, g).div_(temperature)
+            if of_bias is not None:
+                of_bias += of_logits.sum(0)
+            narrow = of_logits.to(weight.dtype)
+            if of_hidden is not None:
+                of_hidden[part] = narrow @ weight
+            if of_weight is not None:
+                of_weight.addmm_(narrow.t().to(wide), h.to(wide))
+        return (
+            of_hidden,
+            None if of_weight is None else of_weight.to(weight.dtype),
+            None if of_bias is None else of_bias.to(bias.dtype),
+            *(None,) * 4,
+        )
+
+
+def full_precision(logits: Tensor) -> Tensor:
+    """Logits in at least float32: a log-softmax in bfloat16 is off by hundredths."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

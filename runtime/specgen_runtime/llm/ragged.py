@@ -1,0 +1,112 @@
+"""Rows of different lengths: values one behind the other with offsets, lists of rows, padded tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
+from torch import Tensor
+
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["Ragged", "rows_at", "stacked_rows"]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths.
+
+    Attributes:
+        values: the rows one behind the other, `[N, ...]`.
+        offsets: where each row begins, and `N`: int64 `[rows + 1]`.
+    """
+
+    values: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[Tensor], dtype: torch.dtype | None = None) -> Ragged:
+        """Make it of a list of rows, each `[length, ...]`; of none, with `dtype`."""
+        lengths = torch.tensor([0, *(len(row) for row in rows)])
+        return cls(torch.cat(list(rows)) if rows else torch.zeros(0, dtype=dtype), lengths.cumsum(0))
+
+    @classmethod
+    def of_padded(cls, values: Tensor, mask: Tensor) -> Ragged:
+        """Make it of a padded tensor `[rows, width, ...]`, of the places where `mask`, bool `[rows, width]`, is set."""
+        lengths = mask.sum(-1)
+        return cls(values[mask], torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Tensor:
+        """The length of each row: int64 `[rows]`."""
+        return self.offsets.diff()
+
+    def rows(self) -> list[Tensor]:
+        """The rows, each `[length, ...]`; views of `values`."""
+        return list(torch.split(self.values, self.lengths.tolist()))
+
+    def with_values(self, values: Tensor) -> Ragged:
+        """The same rows of other values, `[N, ...]`."""
+        return Ragged(values, self.offsets)
+
+    def places(self, side: str = "right", width: int | None = None) -> tuple[Tensor, Tensor]:
+        """The row and the column of each value in a padded tensor: int64 `[N]` each.
+
+        Args:
+            side: ``"left"`` or ``"right"``, where padding is.
+            width: of the padded tensor; None for the longest row's.
+
+        Raises:
+            ValueError: a row is longer than `width`, or `side` is something else.
+        """
+        if side not in ("left", "right"):
+            raise ValueError(f"padding_side is 'left' or 'right', got {side!r}")
+        lengths, device = self.lengths.to(self.values.device), self.values.device
+        rows = torch.repeat_interleave(torch.arange(len(self), device=device), lengths)
+        columns = torch.arange(len(self.values), device=device) - self.offsets[:-1].to(device)[rows]
+        width = self.width if width is None else width
+        if self.width > width:
+            row = int(lengths.argmax())
+            raise ValueError(f"row {row} has {self.width} tokens, which is more than the width of {width}")
+        return rows, columns + (width - lengths[rows] if side == "left" else 0)
+
+    @property
+    def width(self) -> int:
+        """The length of the longest row."""
+        return int(self.lengths.max()) if len(self) else 0
+
+    def padded(self, fill: float | bool = 0, side: str = "right", width: int | None = None) -> Tensor:
+        """The rows as one tensor `[rows, width, ...]`; see `places`. Gradients go through."""
+        places = self.places(side, width)
+        shape = (len(self), self.width if width is None else width, *self.values.shape[1:])
+        return self.values.new_full(shape, fill).index_put(places, self.values)
+
+    def mask(self, side: str = "right", width: int | None = None) -> Tensor:
+        """Where a padded tensor has values: bool `[rows, width]`."""
+        rows, columns = self.places(side, width)
+        mask = torch.zeros(
+            len(self), self.width if width is None else width, dtype=torch.bool, device=rows.device
+        )
+        mask[rows, columns] = True
+        return mask
+
+
+def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | None:
+    """The entry of a tensordict: a tensor, or a list of rows where they are of different lengths; None without it."""
+    value: Any = data.get(key, None, as_list=True)
+    if isinstance(value, Tensor) and value.is_nested:
+        return list(value.unbind())
+    return value  # type: ignore[no-any-return]
+
+
+def stacked_rows(**columns: Sequence[Tensor]) -> LazyStackedTensorDict:
+    """A lazy stack of rows, whose entries may be of different lengths: `get(key, as_list=True)` returns the rows."""
+    rows = [TensorDict(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    stack: LazyStackedTensorDict = lazy_stack(rows)
+    return stack
