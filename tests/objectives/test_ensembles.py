@@ -220,6 +220,8 @@ losses:
 class Branching(ActionValue):
     """A critic whose Python reads a number of a tensor, which `torch.vmap` can't do; its buffer keeps members from being called apart."""
 
+    scale: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("scale", torch.tensor(2.0))

@@ -96,8 +96,10 @@ class Declared:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
-        place = (self.file, self.path, self.loss)
-        coefficients = Coefficients(*place, self.scope, self.domains, self.names, self.inherited, self.sink)
+        declaration = (self.file, self.path, self.loss)
+        coefficients = Coefficients(
+            *declaration, self.scope, self.domains, self.names, self.inherited, self.sink
+        )
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)
         self.modules.updated(self.roles)
