@@ -117,6 +117,7 @@ def test_what_is_no_network_is_named(cls: type[LossModule]) -> None:
     [
         ("ClipPPOLoss", {"clip_epsilon": -1}, "clip_epsilon must be >= 0, got -1"),
         ("SACLoss", {"num_qvalue_nets": 0}, "num_qvalue_nets must be >= 1, got 0"),
+        ("SACLoss", {"num_qvalue_nets": 2.5}, "num_qvalue_nets must be an integer, got 2.5"),
         ("SACLoss", {"target_entropy": "foo"}, "target_entropy is a number or 'auto', got 'foo'"),
         ("SACLoss", {"min_alpha": 2.0, "max_alpha": 1.0}, "the lower bound of log_alpha"),
         ("REDQLoss", {"sub_sample_len": 10}, "sub_sample_len < num_qvalue_nets"),
@@ -129,7 +130,7 @@ def test_what_is_no_network_is_named(cls: type[LossModule]) -> None:
 def test_numbers_that_make_no_loss_are_refused_when_it_is_made(
     name: str, keywords: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(TypeError if "must be an integer" in message else ValueError, match=message):
         made(losses()[name], **keywords)
 
 
