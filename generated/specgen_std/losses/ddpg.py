@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=edbb9dbb156a3398db38d4fe7497e94d1bbd7c6742de13625eec4285cf454953
+# specgen: sha256=1b6e0b04bd4db8852d531a33ea8a0356fbf7833762eca44751c20c085ded7c15
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def ddpg_value(
     # losses.DDPGLoss.metrics
     with torch.no_grad():
         pred_value = q.detach()
-        target_value = goal.detach()
         pred_value_max = sample_max(q, mask)
         target_value_max = sample_max(goal, mask)
         td_error = (q - goal) ** 2
@@ -80,9 +79,8 @@ def ddpg_value(
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
     return DDPGValueTerms(
-        loss_value=loss_value, pred_value=pred_value, target_value=target_value,
-        pred_value_max=pred_value_max, target_value_max=target_value_max, td_error=td_error,
-        priority=priority,
+        loss_value=loss_value, pred_value=pred_value, target_value=goal, pred_value_max=pred_value_max,
+        target_value_max=target_value_max, td_error=td_error, priority=priority,
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3951ffb0252365eeff70c67d37e51f1bad1548d136449dab028a84385616fc4a
+# specgen: sha256=651546b0061bb272d18cc7298061ae5aab54e9d6883061922ea8bf1077ef5565
 """Decision transformers."""
 
 from __future__ import annotations
@@ -185,11 +185,11 @@ def online_dt_loss(
     loss_alpha = torch.zeros_like(H) if fixed_alpha else alpha * (H.detach() - not_none(target_entropy))
     # losses.OnlineDTLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
+        alpha_detached = alpha.detach()
         entropy = H.detach()
     return OnlineDTLossTerms(
         loss_log_likelihood=loss_log_likelihood, loss_entropy=loss_entropy, loss_alpha=loss_alpha,
-        alpha=alpha_2, entropy=entropy,
+        alpha=alpha_detached, entropy=entropy,
     )
 
 
