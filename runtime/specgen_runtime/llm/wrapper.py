@@ -158,7 +158,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if num_samples is not None and not generate:
             given["num_samples"] = num_samples = None
         self.model = model if device is None else model.to(device)
-        self.tokenizer = tokenizer
+        self.tokenizer: Any = tokenizer
         self.input_mode, self.generate, self.pad_output = input_mode, generate, pad_output
         self.return_log_probs = not generate if return_log_probs is None else return_log_probs
         self.settings = GenerationSettings.of(generate_kwargs, model, num_samples, tokenizer)
