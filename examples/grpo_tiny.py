@@ -110,28 +110,20 @@ def train(seed: int) -> list[Point]:
     policy = TransformersWrapper(
         model,
         tokenizer=tokenizer,
-        input_mode="history",
         generate_kwargs={"max_new_tokens": LENGTH + 2, "do_sample": True},
         pad_output=True,
         return_log_probs=True,
     )
-    reference = TransformersWrapper(
-        first,
-        tokenizer=tokenizer,
-        input_mode="history",
-        generate=False,
-        return_log_probs=True,
-        pad_output=True,
-        log_probs_key="ref_log_probs",
-    )
-    scorer = policy.get_new_version(generate=False, log_probs_key="gen_log_probs")
+    scorer = policy.get_new_version(generate=False)
+    reference = TransformersWrapper(first, tokenizer=tokenizer, generate=False, pad_output=True)
     env = TransformedEnv(
-        ChatEnv(list(LETTERS), reward=repeated, metrics=["score"], group=GROUP, batch_size=(GROUP * QUESTIONS,)),
+        ChatEnv(
+            list(LETTERS), reward=repeated, metrics=["score"], group=GROUP, batch_size=(GROUP * QUESTIONS,)
+        ),
         RetrieveKL(gen_model=scorer, ref_model=reference, coeff=COEFF),
     )
     env.set_seed(seed)
-    loss_module = GRPOLoss(policy.get_new_version(generate=False))
-    loss_module.set_keys(sample_log_prob=("next", "log_probs", "full"))
+    loss_module = GRPOLoss(scorer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     curve: list[Point] = []

@@ -227,6 +227,12 @@ def test_prompts_given_to_reset() -> None:
     env = ChatEnv(batch_size=(2,), system_prompt="Be brief.", reward=length)
     root = env.reset(TensorDict({"query": as_rows(["a", "b"], (2,))}, batch_size=[2]))
     assert contents(root) == [["Be brief.", "a"], ["Be brief.", "b"]]
+    chats = [[{"role": "user", "content": text}] for text in "ab"]
+    for query in (["a", "b"], History.from_chats(chats), as_rows(chats, (2,))):
+        again = env.reset(TensorDict({"query": query}, batch_size=[2]))
+        assert contents(again) == [["Be brief.", "a"], ["Be brief.", "b"]]
+    with pytest.raises(ValueError, match="a conversation begins with a message"):
+        ChatEnv().reset(TensorDict({"query": as_rows([[]], (1,))}, batch_size=[1]))
     one = ChatEnv(system_prompt="Be brief.").reset(TensorDict({"query": "hello"}, batch_size=[1]))
     assert contents(one) == [["Be brief.", "hello"]]
     rollout = env.rollout(3, say("x"), tensordict=root, auto_reset=False)
@@ -334,54 +340,6 @@ def test_rewards_come_as_tensors_too() -> None:
         reward = env.step(say("x")(env.reset()))["next", "reward"]
         assert reward.tolist() == [[1.0], [2.0]]
         assert reward.dtype == torch.float32
-
-
-def write(text: str) -> Callable[[Any], Any]:
-    """A policy that reads and writes texts."""
-
-    def policy(tensordict: TensorDictBase) -> TensorDictBase:
-        full = [prompt + text for prompt in tensordict.get(("text", "prompt")).tolist()]
-        return tensordict.set(("text", "full"), as_rows(full, tensordict.batch_size))
-
-    return policy
-
-
-ENDS = {"chatml_format": "<|im_end|>", "llama": "<|eot|>", "deepseek": "<|im_end|>", "falcon": ""}
-
-
-@pytest.mark.parametrize("name", ENDS)
-def test_texts(name: str) -> None:
-    tokenizer = tiny_tokenizer(None)
-    options = {"chat_template_name": name}
-    env = ChatEnv(
-        DATA, tools=again, input_mode="text", tokenizer=tokenizer, template_kwargs=options, max_turns=9
-    )
-    spoken = ChatEnv(DATA, tools=again, max_turns=9)
-    lead = " " if name in ("deepseek", "falcon") else ""
-    data = env.rollout(5, write(f"{lead}yes{ENDS[name]}\n"))[0]
-    wanted = spoken.rollout(5, say("yes"))[0]
-    assert len(data) == len(wanted) == 3
-    for step, other in zip(data["next"], wanted["next"], strict=True):
-        assert contents(step) == contents(other)
-        chat = chats_of(step.get(("history", "prompt")))[0]
-        text = History.from_chats(chat).apply_chat_template(tokenizer=tokenizer, chat_template_name=name)
-        assert step.get(("text", "prompt")).data == text
-    assert (
-        data[1].get(("text", "prompt")).data.startswith(data[0].get(("text", "prompt")).data + f"{lead}yes")
-    )
-
-
-def test_an_answer_without_an_end() -> None:
-    env = ChatEnv(["a"], input_mode="text", tokenizer=tiny_tokenizer())
-    for text, complete in (("yes", False), ("yes<|im_end|>", True), ("yes<|im_end|>no", True)):
-        step = env.step(write(text)(env.reset()))["next"]
-        message = chats_of(step.get(("history", "prompt")))[0][-1]
-        assert (message["content"], message.get("is_complete", True)) == ("yes", complete)
-    root = env.reset().set(("text", "full"), as_rows(["something else"], (1,)))
-    with pytest.raises(
-        RuntimeError, match=r"of row 0 does not begin with \('text', 'prompt'\): 'something else'"
-    ):
-        env.step(root)
 
 
 @pytest.mark.parametrize(

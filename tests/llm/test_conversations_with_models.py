@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm import ChatEnv, MCAdvantage, Message, TransformersWrapper, chats_of, group_advantage
+from specgen_runtime.llm import (
+    ChatEnv,
+    MCAdvantage,
+    Message,
+    RetrieveKL,
+    TransformersWrapper,
+    chats_of,
+    group_advantage,
+)
+from specgen_runtime.testing import check_env
+from specgen_runtime.transforms import TransformedEnv
 from specgen_std.losses.grpo import DAPO, CISPOLoss, GRPOLoss
 
 from tests.llm.models import tiny_model, tiny_tokenizer
@@ -75,6 +85,10 @@ def test_several_turns() -> None:
             first, second = (chats_of(row[k].get(("history", "full")))[0] for k in (step, step + 1))
             assert second[: len(first)] == first
             assert [message["role"] for message in second] == ["user", "assistant", "tool", "assistant"]
+            sampled, longer = (
+                row[k]["tokens", "full"][row[k]["masks", "all_attention_mask"]] for k in (step, step + 1)
+            )
+            assert torch.equal(longer[: len(sampled)], sampled), "sampled tokens are not made again from text"
     out = MCAdvantage(2, prompt_key="group", trajectory_return="sum").inv(data)
     assert out.batch_size == (16,)
     wanted = group_advantage(data["next", "reward"][:, [1, 3]], data["group"][:, [1, 3]])
@@ -109,3 +123,41 @@ def test_texts(template: str) -> None:
     assert second.startswith(data[0].get(("text", "prompt")).data)
     chat = chats_of(data[0]["next"].get(("history", "prompt")))[0]
     assert str(chat[1]["content"]) in first
+
+
+def chain(batch_size: tuple[int, ...], coeff: float = 0.1, **keywords: Any) -> TransformedEnv:
+    tokenizer = tiny_tokenizer()
+    gen, ref = (
+        TransformersWrapper(
+            tiny_model("llama", tokenizer, seed=seed),
+            tokenizer=tokenizer,
+            generate=False,
+            pad_output=True,
+            pad_to=96,
+        )
+        for seed in (0, 1)
+    )
+    env = ChatEnv(DATA, reward=length, batch_size=batch_size, **keywords)
+    return TransformedEnv(env, RetrieveKL(gen_model=gen, ref_model=ref, coeff=coeff))
+
+
+def test_policy_reward_and_kl_make_one_environment() -> None:
+    check_env(lambda: chain((2,), tools=twice, max_turns=2, group=2), steps=2, devices=())
+
+
+def test_the_kl_is_subtracted_from_the_reward() -> None:
+    tokenizer = tiny_tokenizer()
+    policy = policy_of(tokenizer, pad_to=96)
+    env = chain((4,), tools=twice, max_turns=3, group=2)
+    with torch.no_grad():
+        data = env.rollout(2, policy, break_when_any_done=False)
+    kl = data["next", "kl_penalty"]
+    assert kl.shape == (4, 2, 96)
+    scored = data["masks", "all_assistant_mask"]
+    assert kl[scored].abs().min() > 0
+    assert not kl[~scored].any(), "exactly 0 elsewhere"
+    plain = torch.tensor(
+        [[0.0, float(len(chats_of(row[1].get(("history", "full")))[0][-1]["content"]))] for row in data]
+    )
+    wanted = plain - 0.1 * kl.sum(-1)
+    torch.testing.assert_close(data["next", "reward"].squeeze(-1), wanted, rtol=1e-5, atol=1e-5)

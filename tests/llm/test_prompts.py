@@ -135,6 +135,7 @@ def test_rows() -> None:
     ("item", "message"),
     [
         ({"question": "a"}, "a row has no 'query' and no 'messages', but 'question'"),
+        ({"messages": []}, "'messages' of a row is a string or a list of messages, got \\[\\]"),
         ({"query": 3}, "'query' of a row is a string or a list of messages, got 3"),
         (7, "a row is a string, a list of messages, or a mapping with 'query' or 'messages', got 7"),
         ({"messages": [{"role": ["user", "user"], "content": ["a", "b"]}]}, "give it collate_fn=list"),

@@ -1,17 +1,19 @@
-"""Answers as messages: what a model said, without what the chat template itself puts around contents."""
+"""Answers as messages, and as the beginning of the next prompt."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.messages import MARKS, Message
 from specgen_runtime.llm.templates import render
 
-__all__ = ["around_answers", "message_of"]
+__all__ = ["around_answers", "continued", "message_of"]
 
 PROBE = "content"
 
@@ -35,6 +37,31 @@ def message_of(
         content = content.replace(mark, "\ufffd")
     message: Message = {"role": "assistant", "content": content}
     return message if is_complete else {**message, "is_complete": False}
+
+
+def continued(
+    texts: Sequence[str], ids: Sequence[Tensor], known: Sequence[Tensor], tokenizer: Any
+) -> list[Tensor]:
+    """Return the tokens of prompts; where one goes on from a sequence whose tokens are known, these stay.
+
+    What was sampled may be cut into other tokens than its text would be.
+
+    Args:
+        texts: the prompts, rendered.
+        ids: the tokens of these texts, int64 ``[tokens]`` each.
+        known: the tokens of each row's sequence before, ``[tokens]`` each. One whose text does not begin the prompt is
+            passed over.
+        tokenizer: of `transformers`.
+    """
+    made = []
+    for text, new, old in zip(texts, ids, known, strict=True):
+        before = tokenizer.decode(old)
+        if before and text.startswith(before):
+            rest = tokenizer.encode(text[len(before) :], add_special_tokens=False)
+            made.append(torch.cat([old, torch.tensor(rest, dtype=old.dtype, device=old.device)]))
+        else:
+            made.append(new)
+    return made
 
 
 def around_answers(template: str, tokenizer: Any) -> tuple[str, str]:

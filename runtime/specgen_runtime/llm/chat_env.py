@@ -210,8 +210,7 @@ class ChatEnv(EnvBase[Any]):
             row, groups[index] = self.prompts.next_of(index)
             rows[index] = row if given is None else given[index]
             chats[index] = self._conversation(rows[index])
-        zero = torch.zeros((*self.batch_size, 1), device=self.device)
-        return self._record(chats, rows, groups, [0] * count, dict.fromkeys(self.metrics, zero))
+        return self._record(chats, rows, groups, [0] * count, self._scores([], [], []))
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         count = self.batch_size.numel()
@@ -229,9 +228,8 @@ class ChatEnv(EnvBase[Any]):
             chats[index] = full[index] + (chats_of([list(said)])[0] if said else [])
         ended = [index for index in stepping if terminated[index] or truncated[index]]
         scores = self._scores([full[index] for index in ended], [rows[index] for index in ended], ended)
-        reward = scores.pop("reward")
         following = self._record(chats, rows, tensordict.get("group").flatten().tolist(), turns, scores)
-        following.set("reward", reward)
+        following.set("reward", scores["reward"])
         flags = {"terminated": self._column(terminated), "truncated": self._column(truncated)}
         return following.update({**flags, "done": flags["terminated"] | flags["truncated"]})
 
@@ -261,6 +259,8 @@ class ChatEnv(EnvBase[Any]):
             if isinstance(prompt, str)
             else chats_of([prompt])[0]
         )
+        if not chat:
+            raise ValueError(f"a conversation begins with a message, got none in the row {row!r:.80}")
         if self.system_prompt is None or chat[0]["role"] == self.system_role:
             return chat
         return [{"role": self.system_role, "content": self.system_prompt}, *chat]
@@ -326,8 +326,10 @@ class ChatEnv(EnvBase[Any]):
         rows: Sequence[Row],
         groups: Sequence[int],
         turns: Sequence[int],
-        metrics: Mapping[str, Tensor],
+        scores: Mapping[str, Tensor],
     ) -> TensorDict:
+        """What is observed, of values for each row."""
+
         def tensordict(**entries: Any) -> TensorDict:
             return TensorDict(entries, batch_size=self.batch_size, device=self.device)
 
@@ -339,8 +341,8 @@ class ChatEnv(EnvBase[Any]):
         }
         if self.texts is not None:
             entries["text"] = tensordict(prompt=as_rows(list(map(self.texts.prompt, chats)), self.batch_size))
-        if metrics:
-            entries["metrics"] = tensordict(**metrics)
+        if self.metrics:
+            entries["metrics"] = tensordict(**{name: scores[name] for name in self.metrics})
         return tensordict(**entries)
 
     def _column(self, values: Sequence[Any]) -> Tensor:

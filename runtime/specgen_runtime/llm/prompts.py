@@ -229,8 +229,10 @@ def rows_of(item: Any, prompt_key: str) -> list[Row]:
     prompt = item[key]
     if isinstance(prompt, str) or _is_chat(prompt) or hasattr(prompt, "to_chats"):
         return [dict(item)]
-    if not isinstance(prompt, list | tuple) or not all(
-        isinstance(one, str) or _is_chat(one) for one in prompt
+    if (
+        not prompt
+        or not isinstance(prompt, list | tuple)
+        or not all(isinstance(one, str) or _is_chat(one) for one in prompt)
     ):
         raise ValueError(
             f"{key!r} of a row is a string or a list of messages, got {prompt!r:.80}; a loader that collates messages"
