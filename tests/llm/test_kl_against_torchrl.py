@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import KLRewardTransform, RetrieveKL, chats_of
+from specgen_runtime.llm.ragged import rows_at
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -83,6 +84,20 @@ def test_one_reward_for_each_conversation_outside_an_environment() -> None:
     data = conversations(torch.zeros(2, 1))
     data["log_probs", "full"] = torch.zeros(2, 21)
     assert KLRewardTransform(wrapped(1))(data)["next", "reward"].shape == (2, 1)
+
+
+@pytest.mark.parametrize("storage", ["LazyTensorStorage", "LazyStackStorage"])
+@pytest.mark.parametrize("pad_output", [True, False])
+def test_in_a_replay_buffer_of_torchrl(storage: str, pad_output: bool) -> None:
+    data = pytest.importorskip("torchrl.data")
+    buffer = data.ReplayBuffer(storage=getattr(data, storage)(4), batch_size=2)
+    buffer.append_transform(RetrieveKL(**pair(pad_output=pad_output)))
+    buffer.extend(conversations(torch.ones(2, 1)))
+    after = buffer.sample()["next"]
+    rows = rows_at(after, "kl_penalty")
+    assert rows is not None
+    for row, reward in zip(rows, after["reward"], strict=True):
+        torch.testing.assert_close(reward, 1 - row.sum(-1, keepdim=True))
 
 
 def test_what_an_entry_of_a_history_is() -> None:
