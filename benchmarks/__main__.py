@@ -21,6 +21,7 @@ from benchmarks import (
     estimators,
     gymnasium,
     incremental,
+    language_models,
     losses,
     native,
     screens,
@@ -42,6 +43,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "specs": specs.rows,
     "compiler": compiler.rows,
     "incremental": incremental.rows,
+    "language_models": language_models.rows,
 }
 
 

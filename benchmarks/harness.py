@@ -45,6 +45,7 @@ class Row:
         peer_name: what the peer is.
         limit: the least ratio that is promised, or None. Without a peer, the most seconds.
         rate: shown as units a second instead of time a unit.
+        memory: ``ours`` and ``peer`` are mebibytes, and the ratio says how many times less ours is.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Row:
     peer_name: str
     limit: float | None
     rate: bool
+    memory: bool = False
 
     @property
     def holds(self) -> bool:

@@ -25,7 +25,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    show = _rate if row.rate else _time
+    show = _memory if row.memory else _rate if row.rate else _time
     verdict = "" if row.holds else "BELOW" if row.ratio is not None else "ABOVE"
     if row.ratio is None or row.peer is None or row.spread is None:
         limit = "" if row.limit is None else f"<= {_time(row.limit)}"
@@ -49,6 +49,10 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def _memory(mebibytes: float) -> str:
+    return f"{mebibytes:.3g} MiB"
 
 
 def _rate(seconds: float) -> str:

@@ -216,6 +216,7 @@ PYTHON_FUNCTIONS = frozenset(
         "float",
         "getattr",
         "int",
+        "isinstance",
         "len",
         "list",
         "max",

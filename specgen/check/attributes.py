@@ -129,6 +129,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "reset",
         "reset_out_keys",
         "reset_parameters_recursive",
+        "deactivate_vmap",
         "scalar_output_mode",
         "select_out_keys",
         "set_keys",

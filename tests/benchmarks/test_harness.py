@@ -49,8 +49,12 @@ def test_table() -> None:
         Row("step", 50e-6, 700e-6, 14.0, (13.0, 15.0), "TorchRL", 5, rate=False),
         Row("rollout", 1e-7, 2e-7, 2.0, (1.9, 2.1), "TorchRL", 25, rate=True),
         Row("check", 0.25, None, None, None, "TorchRL", 0.2, rate=False),
+        Row("score", 20.0, 500.0, 25.0, (24.0, 26.0), "TorchRL", 30, rate=False, memory=True),
     ]
     lines = render(rows).splitlines()
     assert lines[2].split() == ["step", "50", "µs", "700", "µs", "TorchRL", "14.00", "13.0-15.0", ">=", "5"]
     assert lines[3].split() == ["rollout", "10M/s", "5M/s", "TorchRL", "2.00", "1.9-2.1", ">=", "25", "BELOW"]
     assert lines[4].split() == ["check", "250", "ms", "<=", "200", "ms", "ABOVE"]
+    assert lines[5].split() == [
+        *("score", "20", "MiB", "500", "MiB", "TorchRL", "25.00", "24.0-26.0", ">=", "30", "BELOW")
+    ]

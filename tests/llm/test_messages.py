@@ -36,7 +36,7 @@ def test_conversations_of_a_value(value: Any, chats: list[Any]) -> None:
 
 def test_rows_of_different_lengths_stack_and_index() -> None:
     data = TensorDict(chat=as_rows([SHORT, LONG], (2,)), batch_size=(2,))
-    both = torch.stack([data, data[[1, 0]]])
+    both: Any = torch.stack([data, data[[1, 0]]])
     assert both.batch_size == (2, 2)
     assert chats_of(both.get("chat")) == [SHORT, LONG, LONG, SHORT]
     assert chats_of(data[1].get("chat")) == [LONG]

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.objectives import SoftUpdate
+from specgen_std.losses import SACLoss
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 
+from tests.objectives import peers
+from tests.objectives.peers import ActionValue
 from tests.objectives.test_ddpg import N_OBS, Value, batch, networks
 from tests.support import generate, imported
 
@@ -212,3 +215,49 @@ losses:
     text = generate({"small.yaml": schema}, "small_made")["small.py"]
     assert text.count("keys = self.tensor_keys") == 1
     assert "def in_keys" not in text
+
+
+class Branching(ActionValue):
+    """A critic whose Python reads a number of a tensor, which `torch.vmap` can't do; its buffer keeps members from being called apart."""
+
+    scale: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, observation: Tensor, action: Tensor) -> Tensor:
+        value = super().forward(observation, action)
+        return value * self.scale if value.sum().item() > 0 else value
+
+
+@pytest.mark.filterwarnings("ignore:No target network updater")
+def test_members_that_vmap_cannot_run_are_called_one_after_another() -> None:
+    torch.manual_seed(0)
+    critics = [
+        TensorDictModule(Branching(), in_keys=["observation", "action"], out_keys=["state_action_value"])
+        for _ in range(5)
+    ]
+    data = peers.batch(7).exclude("priority_weight")
+    refused = SACLoss(peers.policy(), critics, num_qvalue_nets=5, target_entropy=-1.0)
+    with pytest.raises(RuntimeError, match="vmap"):
+        refused(data.clone())
+    loss = SACLoss(
+        peers.policy(),
+        critics,
+        num_qvalue_nets=5,
+        target_entropy=-1.0,
+        deactivate_vmap=True,
+        reduction="none",
+    )
+    assert loss.deactivate_vmap
+    assert not refused.deactivate_vmap
+    out = loss(data.clone())
+    found = loss.functional_network("qvalue_network").live(data, "state_action_value")
+    members, one_by_one = loss.qvalue_network_params.data.unbind(0), []
+    for parameters in members:
+        with parameters.to_module(critics[0]):
+            one_by_one.append(critics[0](data.clone())["state_action_value"])
+    torch.testing.assert_close(found, torch.stack(one_by_one))
+    out["loss_qvalue"].sum().backward()
+    assert all(p.grad is not None for p in loss.qvalue_network_params.parameters())

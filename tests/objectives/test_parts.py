@@ -20,7 +20,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:No target network updater", "ign
 
 PARTS = {
     "SACLoss": [("loss_qvalue",), ("loss_actor", "loss_alpha", "alpha", "entropy"), ("loss_value",)],
-    "DDPGLoss": [("loss_value", "td_error", "pred_value", "target_value"), ("loss_actor",)],
+    "DDPGLoss": [
+        ("loss_value", "pred_value", "target_value", "pred_value_max", "target_value_max", "td_error"),
+        ("loss_actor",),
+    ],
     "TD3Loss": [
         ("loss_actor", "state_action_value_actor"),
         ("loss_qvalue", "pred_value", "next_state_value", "target_value"),

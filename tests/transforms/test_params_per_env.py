@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
+from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.envs import Pendulum
 
@@ -47,7 +48,30 @@ transforms:
     in: {x: {each: [observation], type: "float[...]"}}
     out: {y: {each: x, name: scaled, type: like(x)}}
     map: {y: x * factor}
+  Push:
+    doc: Stronger or weaker actions, and a wind.
+    params:
+      gain: {type: float, per_env: true, doc: what actions are multiplied by}
+      wind: {default: 0.0, per_env: true, doc: what is added}
+      flip: {default: false, per_env: true, doc: whether they change their sign}
+    in: {u: {each: [action], type: "float[...]", inverse: true}}
+    out: {v: {each: u, name: same, type: like(u)}}
+    inverse:
+      turned: where(flip, -v, v)
+      u: clip(gain * turned + wind, -2, 2)
+  Returns:
+    doc: Discounted sums of rewards, at rates of their own.
+    params:
+      gamma: {default: 0.5, per_env: true, doc: what later rewards count}
+      share: {default: 1.0, per_env: true, doc: what counts of the value of what follows}
+    in: {reward: {each: [reward], type: "float[...]"}, value: {key: value, type: "float[...reward]"}}
+    out: {togo: {each: reward, name: to_go, type: like(reward)}}
+    offline:
+      start: {togo: 0.0}
+      step: {togo: next.reward + gamma * acc.togo}
+      open: {togo: share * next.value}
 chains:
+  Pushed: {env: Pendulum, transforms: [{Push: {gain: 0.5, flip: true}}, {Limit: {limit: 7}}]}
   Timed: {env: Pendulum, transforms: [{Limit: {limit: 7}}, {Scale: {factor: 0.5}}]}
 """
 BATCHES = [(), (3,), (4, 3)]
@@ -114,6 +138,51 @@ def test_recorded_data(package: ModuleType) -> None:
     data = TransformedEnv(Walk(3), package.Limit([2, 3, 4])).rollout(5, break_when_any_done=False)
     plain = data.exclude("age", ("next", "age"), "truncated", ("next", "truncated"))
     assert torch.equal(package.Limit([2, 3, 4])(plain)["next", "age"], data["next", "age"])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_actions(package: ModuleType, batch: tuple[int, ...]) -> None:
+    rows = torch.Size(batch).numel()
+    gain, flip = torch.linspace(0.5, 1.5, rows).reshape(batch), (torch.arange(rows) % 2 == 1).reshape(batch)
+    env = TransformedEnv(Pendulum(batch_size=batch), push := package.Push(gain, wind=0.25, flip=flip))
+    check_env_specs(env)
+    assert env.action_spec == Unbounded((*batch, 1))
+    root = env.reset()
+    root["action"] = torch.linspace(-1, 1, rows).reshape(*batch, 1)
+    after = env.step(root.clone())["next"]
+    signs = torch.where(flip, -1.0, 1.0).unsqueeze(-1)
+    given = (gain.unsqueeze(-1) * signs * root["action"] + 0.25).clamp(-2, 2)
+    assert torch.equal(push.inv(root.clone())["action"], given)
+    plain = Pendulum(batch_size=batch).step(root.clone().set("action", given))["next"]
+    assert torch.equal(after["observation"], plain["observation"])
+    assert torch.equal(package.Push(gain, wind=0.25, flip=flip).inv(root.clone())["action"], given)
+    times = torch.stack([root, root], -1)  # recorded data, with a dimension of time
+    assert torch.equal(push.inv(times)["action"], torch.stack([given, given], -2))
+
+
+def test_chains_give_all_rows_one_action_parameter(package: ModuleType) -> None:
+    chain = Compose(package.Push(0.5, flip=True), package.Limit(7))
+    rollouts_alike((package.Pushed(batch_size=(3,)), TransformedEnv(Pendulum(batch_size=(3,)), chain)), 9)
+    assert package.Pushed().action_spec == Unbounded((1,))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_recursions_over_recorded_data(package: ModuleType, batch: tuple[int, ...]) -> None:
+    rows = torch.Size(batch).numel()
+    gamma, share = torch.linspace(0.1, 0.9, rows).reshape(batch), torch.linspace(1, 2, rows).reshape(batch)
+    torch.manual_seed(0)
+    data = TransformedEnv(Walk(*batch), package.Limit(4)).rollout(11, break_when_any_done=False)
+    data["next", "value"] = torch.rand(*batch, 11, 1)
+    found = package.Returns(gamma=gamma, share=share)(data.clone())["next", "to_go"].reshape(rows, 11)
+    flat = data["next"].reshape(rows, 11)
+    for row in range(rows):
+        togo = share.flatten()[row] * flat["value"][row, -1, 0]
+        for t in reversed(range(11)):
+            togo = torch.zeros(()) if flat["done"][row, t, 0] else togo
+            togo = flat["reward"][row, t, 0] + gamma.flatten()[row] * togo
+            torch.testing.assert_close(found[row, t], togo)
+    with pytest.raises(ValueError, match="gamma"):
+        package.Returns(gamma=torch.rand(*batch, 7))(data)
 
 
 def test_values_that_do_not_fit(package: ModuleType) -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cfb3db25ff586ef822c1ba745f5aa6963422a4f4045136b39f1528febb2333d3
+# specgen: sha256=129df0b389dacb719024de4c52faa642940b96de2c1ee4a95e0524e48d2dcf97
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -78,13 +78,12 @@ def discrete_cql_loss(
     with torch.no_grad():
         td_error = (q - goal) ** 2
         pred_value = values.mean(dim=-1)
-        target_value = goal.detach()
     # losses.DiscreteCQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
     return DiscreteCQLLossTerms(
         loss_qvalue=loss_qvalue, loss_cql=loss_cql, td_error=td_error, pred_value=pred_value,
-        target_value=target_value, priority=priority,
+        target_value=goal, priority=priority,
     )
 
 
@@ -106,6 +105,7 @@ class DiscreteCQLLoss(LossModule):
         value: chosen_action_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        pred_val: pred_val; accepted as TorchRL's; not written
         action_value: action_value; written by value_network
     """
 
@@ -120,6 +120,7 @@ class DiscreteCQLLoss(LossModule):
         value: NestedKey = "chosen_action_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        pred_val: NestedKey = "pred_val"
         action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -237,6 +238,7 @@ class DiscreteCQLLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            pred_val: NestedKey | None = ...,
             action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload
@@ -349,15 +351,13 @@ def cql_loss(
         loss_alpha_prime = -0.5 * (alpha_prime * (gap - lagrange_thresh)).sum(dim=0)
     # losses.CQLLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
     # losses.CQLLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return CQLLossTerms(
         loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, loss_actor_bc=loss_actor_bc,
-        loss_cql=loss_cql, loss_alpha_prime=loss_alpha_prime, alpha=alpha_2, entropy=entropy,
-        priority=priority,
+        loss_cql=loss_cql, loss_alpha_prime=loss_alpha_prime, alpha=alpha, entropy=entropy, priority=priority,
     )
 
 
@@ -384,6 +384,11 @@ class CQLLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: _log_prob; accepted as TorchRL's; not read
+        pred_q1: pred_q1; accepted as TorchRL's; not written
+        pred_q2: pred_q2; accepted as TorchRL's; not written
+        cql_q1_loss: cql_q1_loss; accepted as TorchRL's; not written
+        cql_q2_loss: cql_q2_loss; accepted as TorchRL's; not written
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -398,6 +403,11 @@ class CQLLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "_log_prob"
+        pred_q1: NestedKey = "pred_q1"
+        pred_q2: NestedKey = "pred_q2"
+        cql_q1_loss: NestedKey = "cql_q1_loss"
+        cql_q2_loss: NestedKey = "cql_q2_loss"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -462,7 +472,8 @@ class CQLLoss(LossModule):
         max_q_backup: bool = False, deterministic_backup: bool = True, num_random: int = 10,
         with_lagrange: bool = False, lagrange_thresh: float = 0.0, joint_logsumexp: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of conservative Q-learning (Kumar et al. 2020, eq. 4 with the regulariser of CQL(H),
         importance-sampled as in appendix F): those of soft actor-critic, and the values of actions that are
@@ -500,6 +511,8 @@ class CQLLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -552,6 +565,7 @@ class CQLLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters(),
         )
+        self.deactivate_vmap = deactivate_vmap
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "target_entropy_buffer", target_entropy, self._auto_target_entropy)
@@ -733,6 +747,11 @@ class CQLLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
+            pred_q1: NestedKey | None = ...,
+            pred_q2: NestedKey | None = ...,
+            cql_q1_loss: NestedKey | None = ...,
+            cql_q2_loss: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

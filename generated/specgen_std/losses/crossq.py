@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ff07f24eb706923f78e4bf3e71348c8b19b8a6387b2a0624c77fcb29987e6f3
+# specgen: sha256=bb438fd014d2f94a603e2b89863a23f88cb305fd1f043e6f1b672b2447b24d43
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -114,11 +114,10 @@ def cross_q_actor(
     )
     # losses.CrossQLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
         log_prob = log_p.detach()
     return CrossQActorTerms(
-        loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy, log_prob=log_prob
+        loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy, log_prob=log_prob
     )
 
 
@@ -141,6 +140,7 @@ class CrossQLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: _log_prob; accepted as TorchRL's; not read
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -155,6 +155,7 @@ class CrossQLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "_log_prob"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -208,7 +209,8 @@ class CrossQLoss(LossModule):
         min_alpha: float | None = None, max_alpha: float | None = None, fixed_alpha: bool = False,
         target_entropy: float | Literal["auto"] = "auto", reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of CrossQ (Bhatt et al. 2024, algorithm 1): those of soft actor-critic without target
         parameters.
@@ -235,6 +237,8 @@ class CrossQLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -274,6 +278,7 @@ class CrossQLoss(LossModule):
             create_target_params=False,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "_target_entropy", target_entropy, self._auto_target_entropy)
@@ -409,6 +414,7 @@ class CrossQLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6e88375432106dd2c2887d002b95f4da2c8e59af542896b918d81b1d63d394fb
+# specgen: sha256=97fec546d7d644e00e3fa49a75cba222ed05ed20850e83b87ed283ebc023ffcd
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ def ddpg_value(
     # losses.DDPGLoss.metrics
     with torch.no_grad():
         pred_value = q.detach()
-        target_value = goal.detach()
         pred_value_max = sample_max(q, mask)
         target_value_max = sample_max(goal, mask)
         td_error = (q - goal) ** 2
@@ -80,9 +79,8 @@ def ddpg_value(
     with torch.no_grad():
         priority = ((q - goal) ** 2).unsqueeze(-1)
     return DDPGValueTerms(
-        loss_value=loss_value, pred_value=pred_value, target_value=target_value,
-        pred_value_max=pred_value_max, target_value_max=target_value_max, td_error=td_error,
-        priority=priority,
+        loss_value=loss_value, pred_value=pred_value, target_value=goal, pred_value_max=pred_value_max,
+        target_value_max=target_value_max, td_error=td_error, priority=priority,
     )
 
 

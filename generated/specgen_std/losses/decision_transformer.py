@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=00ddb44071f3578959a0e5069e8561e0f895a95bb2cde16c8e055a89d18dae6e
+# specgen: sha256=db020190cca5139e463742089d6bf738b58f15ff99682dcb7b5ce3f9c7d073f3
 """Decision transformers."""
 
 from __future__ import annotations
@@ -185,11 +185,11 @@ def online_dt_loss(
     loss_alpha = torch.zeros_like(H) if fixed_alpha else alpha * (H.detach() - not_none(target_entropy))
     # losses.OnlineDTLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
+        alpha_detached = alpha.detach()
         entropy = H.detach()
     return OnlineDTLossTerms(
         loss_log_likelihood=loss_log_likelihood, loss_entropy=loss_entropy, loss_alpha=loss_alpha,
-        alpha=alpha_2, entropy=entropy,
+        alpha=alpha_detached, entropy=entropy,
     )
 
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=528ce9666a96418ecf032e9028d0b8e50eb02a5bd3b1424bb7f28190253b0f05
+# specgen: sha256=64b8aeaf57c74203d6bcde3ccdebebb63b0159781d6f82bc715e4e2461fb302e
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ class IQLLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: _log_prob; accepted as TorchRL's; not read
         state_action_value: state_action_value; written by qvalue_network
         state_value: state_value; written by value_network
     """
@@ -140,6 +141,7 @@ class IQLLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "_log_prob"
         state_action_value: NestedKey = "state_action_value"
         state_value: NestedKey = "state_value"
 
@@ -183,7 +185,7 @@ class IQLLoss(LossModule):
         *, num_qvalue_nets: int = 2, loss_function: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         temperature: float = 1.0, expectile: float = 0.5, separate_losses: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
     ) -> None:
         """The losses of implicit Q-learning (Kostrikov et al. 2021), which learns from data without ever
         valuing an action that is not in them: the value of a state moves towards an expectile of the action
@@ -210,6 +212,8 @@ class IQLLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -250,6 +254,7 @@ class IQLLoss(LossModule):
             if separate_losses
             else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         self.make_value_estimator()
 
     @property
@@ -356,6 +361,7 @@ class IQLLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
             state_value: NestedKey | None = ...,
         ) -> None: ...
@@ -468,6 +474,7 @@ class DiscreteIQLLoss(IQLLoss):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: _log_prob; accepted as TorchRL's; not read
         state_action_value: state_action_value; written by qvalue_network
         state_value: state_value; written by value_network
     """
@@ -483,6 +490,7 @@ class DiscreteIQLLoss(IQLLoss):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "_log_prob"
         state_action_value: NestedKey = "state_action_value"
         state_value: NestedKey = "state_value"
 
@@ -529,7 +537,7 @@ class DiscreteIQLLoss(IQLLoss):
         temperature: float = 1.0, expectile: float = 0.5, separate_losses: bool = False,
         action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
     ) -> None:
         """The losses of implicit Q-learning (Kostrikov et al. 2021) over discrete actions: as `IQLLoss`, with
         a network that values all actions at once.
@@ -556,6 +564,8 @@ class DiscreteIQLLoss(IQLLoss):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -597,6 +607,7 @@ class DiscreteIQLLoss(IQLLoss):
             if separate_losses
             else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         self.make_value_estimator()
 
     def _is_returned(self, name: str) -> bool:
@@ -721,6 +732,7 @@ class DiscreteIQLLoss(IQLLoss):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
             state_value: NestedKey | None = ...,
         ) -> None: ...

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=387d9720a077291606146012ddef1f822b7d174409591a49bfece20c6a14fbe6
+# specgen: sha256=356ab10fa737f98243b077793c286eb717d2b685bd5398fbfd5039710d6740ac
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -90,19 +90,17 @@ def redq_loss(
     )
     # losses.REDQLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -both
         state_action_value_actor = q_new.detach()
         action_log_prob_actor = log_p.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.REDQLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return REDQLossTerms(
-        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy,
+        loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy,
         state_action_value_actor=state_action_value_actor, action_log_prob_actor=action_log_prob_actor,
-        next_state_value=next_state_value, target_value=target_value, priority=priority,
+        next_state_value=next_state_value, target_value=goal, priority=priority,
     )
 
 
@@ -125,6 +123,7 @@ class REDQLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        sample_log_prob: action_log_prob; accepted as TorchRL's; not read
         state_action_value: state_action_value; written by qvalue_network
     """
 
@@ -139,6 +138,7 @@ class REDQLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        sample_log_prob: NestedKey = "action_log_prob"
         state_action_value: NestedKey = "state_action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -186,7 +186,8 @@ class REDQLoss(LossModule):
         alpha_init: float = 1.0, min_alpha: float | None = 0.1, max_alpha: float | None = 10.0,
         fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", sub_sample_len: int = 2,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of randomized ensembled double Q-learning (Chen et al. 2021, algorithm 1): those of soft
         actor-critic with many action values, of which a few that are drawn anew for each batch give the
@@ -217,6 +218,8 @@ class REDQLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -263,6 +266,7 @@ class REDQLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "target_entropy_buffer", target_entropy, self._auto_target_entropy)
@@ -379,6 +383,7 @@ class REDQLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            sample_log_prob: NestedKey | None = ...,
             state_action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5455441d41200b7a17f064af85c653c461a42b60bc8e93f6cb06cf4ff4eb7eaf
+# specgen: sha256=32d405dbc74ab8b5a22783e3f6074b8869dbfa59e1fa747fe69cb307a7262477
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -115,9 +115,8 @@ def sac_actor(
     )
     # losses.SACLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
-    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+    return SACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy)
 
 
 class SACValueTerms(NamedTuple):
@@ -255,7 +254,8 @@ class SACLoss(LossModule):
         fixed_alpha: bool = False, target_entropy: float | Literal["auto"] = "auto", delay_value: bool = True,
         skip_done_states: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
         5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
@@ -291,6 +291,8 @@ class SACLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -347,6 +349,7 @@ class SACLoss(LossModule):
             self.value_network = None
             self.value_network_params = None
             self.target_value_network_params = None
+        self.deactivate_vmap = deactivate_vmap
         self._action_spec = action_spec
         add_coefficient(self, "alpha_init", alpha_init)
         settle(self, "_target_entropy", target_entropy, self._auto_target_entropy)
@@ -623,9 +626,8 @@ def discrete_sac_actor(
     loss_alpha = torch.zeros_like(log_p) if fixed_alpha else -log_alpha * (log_p.detach() + target_entropy)
     # losses.DiscreteSACLoss.metrics
     with torch.no_grad():
-        alpha_2 = alpha.detach()
         entropy = -log_p
-    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha_2, entropy=entropy)
+    return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy)
 
 
 class DiscreteSACLoss(LossModule):
@@ -646,6 +648,7 @@ class DiscreteSACLoss(LossModule):
         value: state_value; for the value estimator
         advantage: advantage; for the value estimator
         value_target: value_target; for the value estimator
+        log_prob: log_prob; accepted as TorchRL's; not read
         action_value: action_value; written by qvalue_network
     """
 
@@ -660,6 +663,7 @@ class DiscreteSACLoss(LossModule):
         value: NestedKey = "state_value"
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
+        log_prob: NestedKey = "log_prob"
         action_value: NestedKey = "action_value"
 
     default_value_estimator = ValueEstimators.TD0
@@ -694,6 +698,7 @@ class DiscreteSACLoss(LossModule):
     max_alpha: float | None
     fixed_alpha: bool
     target_entropy: Tensor
+    skip_done_states: bool
     num_actions: int | None
     target_entropy_weight: float
     log_alpha: Tensor
@@ -706,10 +711,12 @@ class DiscreteSACLoss(LossModule):
         loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1", num_qvalue_nets: int = 2,
         delay_qvalue: bool = True, separate_losses: bool = False, alpha_init: float = 1.0,
         min_alpha: float | None = None, max_alpha: float | None = None, fixed_alpha: bool = False,
-        target_entropy: float | Literal["auto"] = "auto", num_actions: int | None = None,
-        target_entropy_weight: float = 0.98, action_space: ActionSpaceName | TensorSpec | None = None,
-        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
+        target_entropy: float | Literal["auto"] = "auto", skip_done_states: bool = False,
+        num_actions: int | None = None, target_entropy_weight: float = 0.98,
+        action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
+        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
         learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
@@ -729,6 +736,8 @@ class DiscreteSACLoss(LossModule):
             fixed_alpha: keep the temperature as it is. Defaults to False.
             target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
                 which is target_entropy_weight * math.log(num_actions).
+            skip_done_states: without effect, since what is behind the end of an episode never counts.
+                Defaults to False.
             num_actions: how many actions there are; needed for the entropy that is wanted. Defaults to
                 None, >= 1.
             target_entropy_weight: the entropy that is wanted, as a share of that of a policy to which all
@@ -742,6 +751,8 @@ class DiscreteSACLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
             device: of the coefficients. Defaults to None: that of the parameters.
 
         Raises:
@@ -772,6 +783,7 @@ class DiscreteSACLoss(LossModule):
         self.min_alpha = min_alpha
         self.max_alpha = max_alpha
         self.fixed_alpha = fixed_alpha
+        self.skip_done_states = skip_done_states
         self.num_actions = num_actions
         self.target_entropy_weight = target_entropy_weight
         self.reduction = reduction
@@ -790,6 +802,7 @@ class DiscreteSACLoss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         add_coefficient(self, "alpha_init", alpha_init)
         add_coefficient(
             self,
@@ -924,6 +937,7 @@ class DiscreteSACLoss(LossModule):
             value: NestedKey | None = ...,
             advantage: NestedKey | None = ...,
             value_target: NestedKey | None = ...,
+            log_prob: NestedKey | None = ...,
             action_value: NestedKey | None = ...,
         ) -> None: ...
         @overload

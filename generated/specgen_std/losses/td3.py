@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a8cb490d8e8a5270cd994790fb69db42581c792574362d32517122b55e96f34b
+# specgen: sha256=84c23d1213eb1241c528eaff9da40b7b8d7a8f4b12f4f9ea81d42020961111a5
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -111,13 +111,12 @@ def td3_qvalue(
     with torch.no_grad():
         pred_value = q.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.TD3Loss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return TD3QvalueTerms(
-        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
-        target_value=target_value, priority=priority,
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value, target_value=goal,
+        priority=priority,
     )
 
 
@@ -202,7 +201,7 @@ class TD3Loss(LossModule):
         loss_function: Literal["l2", "l1", "smooth_l1"] = "smooth_l1", num_qvalue_nets: int = 2,
         delay_actor: bool = True, delay_qvalue: bool = True, separate_losses: bool = False,
         policy_noise: float = 0.2, noise_clip: float = 0.5, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        use_prioritized_weights: Literal["auto"] | bool = "auto", deactivate_vmap: bool = False,
     ) -> None:
         """The losses of twin delayed deterministic policy gradients: the values of actions move towards the
         one-step return of the smallest value of a noisy next action, the policy towards actions that are
@@ -227,6 +226,8 @@ class TD3Loss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -255,6 +256,7 @@ class TD3Loss(LossModule):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         add_bounds(self, "action", self.tensor_keys.action, action_spec=action_spec, bounds=bounds)
         self.make_value_estimator()
 
@@ -412,9 +414,10 @@ def td3_bc_actor(
     with torch.no_grad():
         state_action_value_actor = q_first.detach()
         bc_loss = imitation.detach()
-        lmbd_2 = lmbd.detach()
+        lmbd_detached = lmbd.detach()
     return TD3BCActorTerms(
-        loss_actor=loss_actor, state_action_value_actor=state_action_value_actor, bc_loss=bc_loss, lmbd=lmbd_2
+        loss_actor=loss_actor, state_action_value_actor=state_action_value_actor, bc_loss=bc_loss,
+        lmbd=lmbd_detached,
     )
 
 
@@ -469,13 +472,12 @@ def td3_bc_qvalue(
     with torch.no_grad():
         pred_value = q.detach()
         next_state_value = next_value.detach()
-        target_value = goal.detach()
     # losses.TD3BCLoss.writes
     with torch.no_grad():
         priority = ((q - goal) ** 2).amax(dim=0).unsqueeze(-1)
     return TD3BCQvalueTerms(
-        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value,
-        target_value=target_value, priority=priority,
+        loss_qvalue=loss_qvalue, pred_value=pred_value, next_state_value=next_state_value, target_value=goal,
+        priority=priority,
     )
 
 
@@ -565,7 +567,7 @@ class TD3BCLoss(TD3Loss):
         delay_actor: bool = True, delay_qvalue: bool = True, separate_losses: bool = False,
         policy_noise: float = 0.2, noise_clip: float = 0.5, alpha: float = 2.5,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
     ) -> None:
         """The losses of `TD3Loss` for data that were recorded before: the policy stays near their actions, too
         (Fujimoto and Gu 2021, eq. 5).
@@ -594,6 +596,8 @@ class TD3BCLoss(TD3Loss):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -625,6 +629,7 @@ class TD3BCLoss(TD3Loss):
             create_target_params=delay_qvalue,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self.deactivate_vmap = deactivate_vmap
         add_bounds(self, "action", self.tensor_keys.action, action_spec=action_spec, bounds=bounds)
         self.make_value_estimator()
 

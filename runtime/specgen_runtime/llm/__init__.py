@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from specgen_runtime.llm.advantage import MCAdvantage, group_advantage
+from specgen_runtime.llm.candidates import MCAdvantageSelector
+from specgen_runtime.llm.chat_env import ChatEnv
 from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, Tokens
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.families import add_chat_template
 from specgen_runtime.llm.history import History
+from specgen_runtime.llm.kl import RetrieveKL
+from specgen_runtime.llm.kl_estimators import kl_estimate
+from specgen_runtime.llm.kl_penalty import KLComputation
+from specgen_runtime.llm.kl_reward import KLRewardTransform
 from specgen_runtime.llm.loading import load_model, load_tokenizer
+from specgen_runtime.llm.log_probs import RetrieveLogProb
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
+from specgen_runtime.llm.prompts import Prompts
 from specgen_runtime.llm.rendering import Rendered, render_batch
+from specgen_runtime.llm.rewards import Reward, RewardModel, Scores
 from specgen_runtime.llm.wrapper import TransformersWrapper
 
 __all__ = [
+    "ChatEnv",
     "ChatHistory",
     "History",
+    "KLComputation",
+    "KLRewardTransform",
     "LogProbs",
+    "MCAdvantage",
+    "MCAdvantageSelector",
     "Masks",
     "Message",
+    "Prompts",
     "Rendered",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "Reward",
+    "RewardModel",
+    "Scores",
     "Text",
     "TokenDistribution",
     "Tokens",
@@ -25,6 +46,8 @@ __all__ = [
     "add_chat_template",
     "as_rows",
     "chats_of",
+    "group_advantage",
+    "kl_estimate",
     "load_model",
     "load_tokenizer",
     "render_batch",

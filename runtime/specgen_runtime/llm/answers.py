@@ -1,17 +1,19 @@
-"""Answers as messages: what a model said, without what the chat template itself puts around contents."""
+"""Answers as messages, and as the beginning of the next prompt."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.messages import MARKS, Message
 from specgen_runtime.llm.templates import render
 
-__all__ = ["message_of"]
+__all__ = ["around_answers", "continued", "message_of"]
 
 PROBE = "content"
 
@@ -29,11 +31,46 @@ def message_of(
         name: the name of a chat template.
     """
     content: str = tokenizer.decode(ids[:-1] if is_complete else ids)
-    content = content.removeprefix(_lead(template_of(tokenizer, template, name), _Same(tokenizer)))
+    lead, _ = around_answers(template_of(tokenizer, template, name), tokenizer)
+    content = content.removeprefix(lead)
     for mark in MARKS:  # which no message may contain
         content = content.replace(mark, "\ufffd")
     message: Message = {"role": "assistant", "content": content}
     return message if is_complete else {**message, "is_complete": False}
+
+
+def continued(
+    texts: Sequence[str], ids: Sequence[Tensor], known: Sequence[Tensor], tokenizer: Any
+) -> list[Tensor]:
+    """Return the tokens of prompts; where one goes on from a sequence whose tokens are known, these stay.
+
+    What was sampled may be cut into other tokens than its text would be.
+
+    Args:
+        texts: the prompts, rendered.
+        ids: the tokens of these texts, int64 ``[tokens]`` each.
+        known: the tokens of each row's sequence before, ``[tokens]`` each. One whose text does not begin the prompt is
+            passed over.
+        tokenizer: of `transformers`.
+    """
+    made = []
+    for text, new, old in zip(texts, ids, known, strict=True):
+        before = tokenizer.decode(old)
+        if before and text.startswith(before):
+            rest = tokenizer.encode(text[len(before) :], add_special_tokens=False)
+            made.append(torch.cat([old, torch.tensor(rest, dtype=old.dtype, device=old.device)]))
+        else:
+            made.append(new)
+    return made
+
+
+def around_answers(template: str, tokenizer: Any) -> tuple[str, str]:
+    """Return what a template writes around an answer's content, found with a probe.
+
+    The first text stands between a generation prompt and the content, such as one space. If it stayed in the content it
+    would be there twice when the conversation is rendered again. The second one stands behind: the end of the turn.
+    """
+    return _around(template, _Same(tokenizer))
 
 
 class _Same:
@@ -50,16 +87,10 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _lead(template: str, same: _Same) -> str:
-    """What a template writes between a generation prompt and an answer's content, such as one space.
-
-    If it stayed in the content it would be there twice when the conversation is rendered again.
-    """
+def _around(template: str, same: _Same) -> tuple[str, str]:
     asked: list[Message] = [{"role": "user", "content": "question"}]
     answer: Message = {"role": "assistant", "content": PROBE}
     before = render(template, asked, same.tokenizer, add_generation_prompt=True)
     whole = render(template, [*asked, answer], same.tokenizer)
-    said = whole.removeprefix(before)
-    if said == whole or PROBE not in said:
-        return ""
-    return said[: said.index(PROBE)]
+    lead, found, tail = whole.removeprefix(before).partition(PROBE)
+    return (lead if found and whole.startswith(before) else "", tail)

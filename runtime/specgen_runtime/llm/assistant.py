@@ -74,7 +74,7 @@ def spans_of(
     if not spans:
         raise ValueError(
             f"no turn of {', '.join(roles)} is found in what the chat template gives: not message {turns[0]}, for one. "
-            f"Put {{% generation %}} blocks around what the model says. The template begins {template:.60!r}"
+            f"Put {{% generation %}} blocks around what the model says. The template begins {template!r:.60}"
         )
     return Spans(text, spans, "prefixes")
 

@@ -206,13 +206,13 @@ class _LinearChosen(torch.autograd.Function):
         entropies = (
             torch.cat([cast("Tensor", part.entropy) for part in parts]) if entropy else log_probs.new_empty(0)
         )
-        ctx.save_for_backward(hidden, weight, bias, targets, entropies)
+        ctx.save_for_backward(hidden, weight, bias, targets, log_probs, entropies)
         ctx.settings = temperature, rows, entropy
         return log_probs, entropies
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, targets, entropies = ctx.saved_tensors
+        hidden, weight, bias, targets, log_probs, entropies = ctx.saved_tensors
         temperature, rows, entropy = ctx.settings
         of_log_probs, of_entropies = gradients
         needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
@@ -223,14 +223,18 @@ class _LinearChosen(torch.autograd.Function):
         for start in range(0, hidden.shape[0], rows):
             part = slice(start, start + rows)
             h, ids, g = hidden[part], targets[part, None], of_log_probs[part, None]
-            log_p = full_precision(F.linear(h, weight, bias)).div_(temperature)
-            log_p -= log_p.logsumexp(-1, keepdim=True)
+            log_p = full_precision(F.linear(h, weight, bias))
+            if temperature != 1:
+                log_p.div_(temperature)
+            log_p.sub_(log_p.gather(-1, ids).sub_(log_probs[part, None]))  # which is the log-sum-exp
             if entropy:
                 outer = (log_p + entropies[part, None]).mul_(of_entropies[part, None]).add_(g)
                 of_logits = log_p.exp_().mul_(outer).neg_()
             else:
                 of_logits = log_p.exp_().mul_(-g)
-            of_logits.scatter_add_(-1, ids, g).div_(temperature)
+            of_logits.scatter_add_(-1, ids, g)
+            if temperature != 1:
+                of_logits.div_(temperature)
             if of_bias is not None:
                 of_bias += of_logits.sum(0)
             narrow = of_logits.to(weight.dtype)

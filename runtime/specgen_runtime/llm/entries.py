@@ -165,7 +165,7 @@ def written_to(
     """
     if samples is not None:
         data = data.empty() if inplace == "empty" else data
-        size = (*data.batch_size, samples)
+        size = torch.Size((*data.batch_size, samples))
         return data.unsqueeze(-1).expand(size).copy() if out is None else out
     if out is not None:
         return out

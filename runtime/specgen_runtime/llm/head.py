@@ -28,9 +28,11 @@ class Scorer(Protocol):
     @property
     def model(self) -> nn.Module:
         """The model that it was made for."""
+        ...
 
     def is_of(self, model: nn.Module) -> bool:
         """Whether it still says how the logits of a model are made: parts of models get exchanged."""
+        ...
 
     def __call__(
         self,
@@ -52,6 +54,7 @@ class Scorer(Protocol):
             warp: what is done to the logits.
             entropy: whether the entropies are computed, too.
         """
+        ...
 
 
 @dataclass(frozen=True)
@@ -222,13 +225,13 @@ def _agree(found: Tensor, wanted: Tensor) -> bool:
 
 def output_head(model: nn.Module) -> nn.Module | None:
     """The module that makes logits of hidden states, by the name that all models of transformers have for it."""
-    get = getattr(model, "get_output_embeddings", None)
+    get: Any = getattr(model, "get_output_embeddings", None)
     return get() if callable(get) else None
 
 
 def _unadapted(model: nn.Module) -> nn.Module:
     """The causal model that adapters of `peft` were put into."""
-    get = getattr(model, "get_base_model", None)
+    get: Any = getattr(model, "get_base_model", None)
     return get() if callable(get) else model
 
 

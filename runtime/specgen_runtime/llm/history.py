@@ -245,7 +245,8 @@ def _messages(columns: Mapping[str, Any], dims: int) -> Any:
     said = {
         name: value for name, value in columns.items() if name not in _DEFAULTS or value != _DEFAULTS[name]
     }
-    return {**said, **(said.pop("extra", None) or {})}
+    extra = said.pop("extra", None) or {}
+    return {**said, **extra}
 
 
 def _joined(chats: list[Any], more: Any, depth: int, one: bool) -> list[Any]:

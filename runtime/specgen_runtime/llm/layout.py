@@ -159,6 +159,8 @@ def _write_objects(
     rows = {name: as_rows(values, out.batch_size) for name, values in entries.items()}
     before = out.get(key, None)
     made = kind(batch_size=out.batch_size) if before is None else before.copy()
+    if not isinstance(made, kind):  # an environment's plain tensordict
+        made = kind._from_tensordict(made)
     for name, values in rows.items():
         made._tensordict.set(name, values)
     out.set(key, made)

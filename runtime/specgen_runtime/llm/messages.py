@@ -13,6 +13,9 @@ __all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of"]
 MARKS = ("\ue000", "\ue001")
 """Characters for private use that mark spans while a template is rendered: no message may contain them."""
 
+PLACEHOLDER = "<none>"
+"""The role of what only fills a place in a batch, and is no message."""
+
 
 class Message(TypedDict, total=False):
     """One message of a conversation; chat templates see the same fields.
@@ -41,7 +44,7 @@ def chats_of(value: Any) -> list[Chat]:
     """The conversations in a value, row by row; of several batch dimensions the last varies fastest.
 
     Args:
-        value: a `History`; the rows of a tensordict (`NonTensorStack`, `NonTensorData`); a list of conversations, at
+        value: a `History`, whose messages of the role ``"<none>"`` are left out; the rows of a tensordict (`NonTensorStack`, `NonTensorData`); a list of conversations, at
             any depth; or one conversation, which is one row.
 
     Raises:
@@ -63,7 +66,8 @@ def _collect(value: Any, place: str, chats: list[Chat]) -> None:
             f"{place} is a list of messages, or of such lists, got {type(value).__name__}: {value!r:.80}"
         )
     if all(isinstance(entry, dict) for entry in value) and (value or place != "chats"):
-        chats.append([_checked(entry, f"{place}[{index}]") for index, entry in enumerate(value)])
+        messages = (_checked(entry, f"{place}[{index}]") for index, entry in enumerate(value))
+        chats.append([message for message in messages if message["role"] != PLACEHOLDER])
         return
     for index, entry in enumerate(value):
         _collect(entry, f"{place}[{index}]", chats)

@@ -101,7 +101,9 @@ def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | Non
     """The entry of a tensordict: a tensor, or a list of rows where they are of different lengths; None without it."""
     value: Any = data.get(key, None, as_list=True)
     if isinstance(value, Tensor) and value.is_nested:
-        return list(value.unbind())
+        value = list(value.unbind())
+    if isinstance(value, list) and len({row.shape for row in value}) == 1:
+        return torch.stack(value)  # rows of a lazy stack that have one length
     return value  # type: ignore[no-any-return]
 
 

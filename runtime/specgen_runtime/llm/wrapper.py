@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
-from specgen_runtime.llm.answers import message_of
+from specgen_runtime.llm.answers import continued, message_of
 from specgen_runtime.llm.body import can_pack, scorable, score_tokens
 from specgen_runtime.llm.chosen import Chosen
 from specgen_runtime.llm.distribution import TokenDistribution
@@ -75,7 +75,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         max_batch_size: how many rows are run at once.
         batching_timeout: without effect, as there is none to wait for.
         prefer_tokens: whether tokens in the data that were sampled are scored instead of rendered conversations: None
-            if they are there with the assistant's mask; True requires them; False renders.
+            if they are there with the assistant's mask; True requires them; False renders. Generating, whether a
+            prompt that goes on from them keeps them.
         padding_side: of prompts and whole sequences; answers alone are padded on the right.
         pad_to: the width of padded tensors; None for the longest row's.
         max_length: longer sequences are cut.
@@ -157,7 +158,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if num_samples is not None and not generate:
             given["num_samples"] = num_samples = None
         self.model = model if device is None else model.to(device)
-        self.tokenizer = tokenizer
+        self.tokenizer: Any = tokenizer
         self.input_mode, self.generate, self.pad_output = input_mode, generate, pad_output
         self.return_log_probs = not generate if return_log_probs is None else return_log_probs
         self.settings = GenerationSettings.of(generate_kwargs, model, num_samples, tokenizer)
@@ -188,8 +189,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.optional_in_keys: list[NestedKey] = []
         if input_mode == "tokens":
             self.optional_in_keys = [attention_mask_key, *([] if generate else masks)]
-        elif input_mode == "history" and not generate and prefer_tokens is not False:
-            self.optional_in_keys = [within(tokens_key, "full"), *masks]
+        elif input_mode == "history" and prefer_tokens is not False:
+            self.optional_in_keys = [within(tokens_key, "full"), *(masks[:1] if generate else masks)]
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
         self._given = given
@@ -272,11 +273,12 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             if found is None:
                 raise KeyError(f"a language model reads {self.input_key!r}, which is not in the tensordict")
             return found
-        if self.input_mode == "history" and not self.generate and self.prefer_tokens is not False:
-            found = self._given_tokens(tensordict, key := within(self.tokens_key, "full"))
-            if found is not None and found.assistant is not None:
-                return found
-            if self.prefer_tokens:
+        known = None
+        if self.input_mode == "history" and self.prefer_tokens is not False:
+            known = self._given_tokens(tensordict, key := within(self.tokens_key, "full"))
+            if not self.generate and known is not None and known.assistant is not None:
+                return known
+            if not self.generate and self.prefer_tokens:
                 raise KeyError(
                     f"prefer_tokens=True: {key!r}, or the assistant's mask, is not in the tensordict"
                 )
@@ -295,10 +297,13 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             max_length=self.max_length,
             **options,
         )
-        return self.keys.sequences(rendered.ids, rendered.assistant, rendered.text)
+        ids = rendered.ids
+        if known is not None and self.generate:
+            ids = Ragged.of(continued(rendered.text, ids.rows(), known.rows(), self.tokenizer))
+        return self.keys.sequences(ids, rendered.assistant, rendered.text)
 
     def _given_tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:
-        if self.generate:
+        if key == within(self.tokens_key, "prompt"):  # the masks are of whole sequences
             return tokens_at(data, key, [self.attention_mask_key])
         found = tokens_at(data, key, [self.keys.attention_mask, self.attention_mask_key])
         if found is None:

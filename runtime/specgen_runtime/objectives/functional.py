@@ -295,6 +295,16 @@ class FunctionalModule(TensorDictModuleParent):
         """Set `vmap_randomness`."""
         self.vmap_randomness = value
 
+    @property
+    def deactivate_vmap(self) -> bool:
+        """Whether the members of ensembles are called one after another where `torch.vmap` would call them at once."""
+        return any(network.apart for network in self._networks.values())
+
+    @deactivate_vmap.setter
+    def deactivate_vmap(self, value: bool) -> None:
+        for network in self._networks.values():
+            network.apart = bool(value)
+
     def register_coeff_buffer(
         self,
         name: str,

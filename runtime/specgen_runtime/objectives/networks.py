@@ -75,6 +75,7 @@ class FunctionalNetwork:
         self._optional = {
             key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
         }  # such as states of recurrent modules, which begin as zeros
+        self.apart = False  # whether members are called one after another, without `torch.vmap`
         self._evaluated: FunctionalNetwork | None = None
         if evaluated:
             self._evaluated = FunctionalNetwork(name, module, expanded=expanded, functional=functional)
@@ -89,6 +90,7 @@ class FunctionalNetwork:
         """
         if self._evaluated is None:
             raise RuntimeError(f"network {self.name} has no copy in evaluation mode")
+        self._evaluated.apart = self.apart
         return self._evaluated
 
     def _stay_in_evaluation(self) -> None:
@@ -384,6 +386,9 @@ class FunctionalNetwork:
             with parameters.to_module(self.skeleton, preserve_module_state=False):
                 return cast("TensorDictBase", self.skeleton(tensordict))
 
+        if self.apart:
+            each = [member(one, inputs.copy()) for one in params.unbind(0)]
+            return cast("TensorDictBase", torch.stack(each))
         vmapped: Callable[..., Any] = torch.vmap(member, (0, None), randomness=randomness)
         return cast("TensorDictBase", vmapped(params, inputs))
 

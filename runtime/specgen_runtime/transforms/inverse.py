@@ -102,7 +102,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             given.update(keys)
             if keys[0] in present:  # what is taken stands where the first entry that is given does
                 specs_of_row = self._outer_specs(row)
-                self._check_inverse(keys, specs_of_row)
+                self._check_inverse(keys, specs_of_row, specs.shape)
                 added |= specs_of_row
         for key in added:
             if key in present and key not in given:
@@ -116,7 +116,9 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             if key in given and key not in added:
                 remove(specs, key)
 
-    def _check_inverse(self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec]) -> None:
+    def _check_inverse(
+        self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec], batch: torch.Size
+    ) -> None:
         """Check that what is computed of what the policy writes is what the environment takes.
 
         Raises:
@@ -128,7 +130,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             )
         if self._unknown_inverse:
             return
-        outer = TensorDict({}, [])
+        outer = TensorDict({}, batch)
         for key, spec in taken.items():
             outer.set(key, spec.zero())
         with self._drawing_zeros():

@@ -22,18 +22,22 @@ __all__ = ["RecordedTimes", "RecursionTransform"]
 
 
 class RecordedTimes:
-    """RecordedTimes data with time in front, and where their episodes end.
+    """Recorded data with time in front, and where their episodes end.
 
     Args:
         tensordict: transitions.
         time: the dimension that is time.
         done_key: the flag that ends an episode. Plain text is looked up from the root to the level of each key.
         backward: whether the recursion begins at the end.
+
+    Attributes:
+        rows: the batch size of one moment.
     """
 
     def __init__(self, tensordict: TensorDictBase, time: int, done_key: NestedKey, backward: bool) -> None:
         self._tensordict = tensordict
         self._time = time
+        self.rows = torch.Size([*tensordict.shape[:time], *tensordict.shape[time + 1 :]])
         self._done_key = done_key
         self._backward = backward
 

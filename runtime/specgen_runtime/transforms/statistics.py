@@ -254,7 +254,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         """The keys of the repetition that an entry belongs to."""
         return next(row for row in self.keys if key in row or any(key in _each(one) for one in row))
 
-    def _held(self, key: NestedKey) -> Mapping[str, Tensor]:
+    def _held(self, key: NestedKey | list[NestedKey]) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
         statistics = self._statistics
         with statistics.locked():

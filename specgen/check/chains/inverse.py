@@ -17,6 +17,7 @@ from specgen.check.outer_specs import ClassesJoinedError, Way, followed
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.inverse import bound_names, classes_name
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -274,6 +275,9 @@ class InverseBinder:
         statements = row.bound["inverse"]
         if self.transform.python is not None:
             return row  # nobody knows what a class makes of it
+        per_env = rows_of_their_own(self.transform.params)
+        if any(per_env & statement.reads for statement in self.transform.inverse):
+            return row  # no one value tells the bounds
         made = dict(row.outputs)
         for name, entry in row.outputs.items():
             output = self.transform.output(name)

@@ -96,15 +96,9 @@ class Declared:
                 self.scope[random_of(network.name)] = network.random(".".join(self.path))
         self.modules.declare()
         self.scope |= self.modules.scope
+        declaration = (self.file, self.path, self.loss)
         coefficients = Coefficients(
-            self.file,
-            self.path,
-            self.loss,
-            self.scope,
-            self.domains,
-            self.names,
-            self.inherited,
-            self.sink,
+            *declaration, self.scope, self.domains, self.names, self.inherited, self.sink
         )
         coefficients.bind(self.params)
         self.roles = self._roles(self.networks)

@@ -24,7 +24,7 @@ from specgen.program.guards import Guarded, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import hands_on, share
-from specgen.program.walk import read, store, with_parts
+from specgen.program.walk import read, reads_symbol, store, with_parts
 from specgen.values import dataclass
 
 
@@ -165,7 +165,7 @@ def _whole(loss: CheckedLoss) -> tuple[Program, Mapping[str, Condition]]:
         assert symbol is not None
         outputs.append(Output(statement.name, symbol, "term"))
     outputs += [Output(name, symbol, "value") for name, (_, symbol) in masks.items()]
-    outputs += _without_gradients(body, loss.metrics, "metric")
+    outputs += _without_gradients(body, loss.metrics, "metric", frozenset(loss.when))
     outputs += _without_gradients(body, loss.writes, "write")
     outputs += _without_gradients(body, loss.update, "update")
     inside = _Inside(estimator, read(mask), asked)
@@ -205,22 +205,38 @@ def negated(condition: Typed) -> Typed:
     return replace(condition, op="not", args=(condition,), builtin=TABLE["not"], text="", symbol=None)
 
 
-def _without_gradients(body: Body, statements: tuple[Statement, ...], role: OutputRole) -> list[Output]:
-    """Add statements that have no gradients; what is written into the data has a trailing 1."""
+def _without_gradients(
+    body: Body, statements: tuple[Statement, ...], role: OutputRole, optional: frozenset[str] = frozenset()
+) -> list[Output]:
+    """Add statements that have no gradients; what is written into the data has a trailing 1.
+
+    A metric that is a value without gradients already is that, but where it is left out on a condition: `optional`.
+    """
     made: list[Assign] = []
+    named: dict[str, Symbol] = {}
+    stopped = {
+        one.target for one in body.statements if isinstance(one, Assign) and one.value.op == "stop_grad"
+    }
     for statement in statements:
-        value = _detached(body.typed(statement))
+        given = body.typed(statement)
+        same = role == "metric" and statement.target not in optional and not given.type.col
+        if same and reads_symbol(given) and given.symbol is not None and given.symbol in stopped:
+            named[statement.name] = given.symbol
+            continue
+        value = _detached(given)
         if role != "term" and value.type.level == "batch":
             dims = value.type.dims if role == "metric" else ()
             axes = value.type.axes
             value = store(value, Type(value.type.dtype, dims, col=role == "write", axes=axes))
-        made.append(Assign(body.symbol(f"{role}.{statement.target}", value.type, wish=statement.name), value))
+        wish = f"{statement.name}_detached" if statement.name in body.assigned else statement.name
+        made.append(Assign(body.symbol(f"{role}.{statement.target}", value.type, wish=wish), value))
     behind = [replace(one.target, path=f"{one.target.path}.detached") for one in made]
     if made:
         results = tuple((outer, one.target) for outer, one in zip(behind, made, strict=True))
         origin = statements[0].path.rpartition(".")[0]
         body.statements.append(Region("no_grad", tuple(made), results=results, origin=origin))
-    return [Output(statement.name, one, role) for statement, one in zip(statements, behind, strict=True)]
+    computed = iter(behind)
+    return [Output(one.name, named.get(one.name) or next(computed), role) for one in statements]
 
 
 def _detached(value: Typed) -> Typed:

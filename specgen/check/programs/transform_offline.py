@@ -8,7 +8,7 @@ from specgen.check.model import Statement, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.programs.transform import PhaseProgram
 from specgen.check.transforms.model import CheckedRecursion, CheckedTransform
-from specgen.check.transforms.types import output_type, role_types
+from specgen.check.transforms.types import output_type, rank_symbol, role_types
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.relayout import relayout
@@ -114,7 +114,8 @@ class _Recursion:
 
     def _params(self) -> list[Input]:
         symbols = self.transform.symbols
-        return [Input(symbols[f"params.{param.name}"], "param") for param in self.transform.params]
+        found = [Input(symbols[f"params.{param.name}"], "param") for param in self.transform.params]
+        return found + [Input(rank_symbol(role), "param") for role in self.transform.roles]
 
     def _data(self, place: str) -> dict[str, Symbol]:
         """What stands at the root, then what stands under `next`, by the names of the language."""

@@ -22,6 +22,7 @@ from specgen.schema.transform_offline import Recursion
 from specgen.values import dataclass
 
 _UNDRAWN = "a recursion over recorded data draws nothing"
+_OF_ROWS = "it differs between environments, and `start` is one value for all: begin with a number, and read it under `step`"
 
 
 @dataclass
@@ -40,6 +41,7 @@ def check_recursion(
     roles: Iterable[Role],
     outputs: Iterable[Output],
     fixed: Mapping[str, Binding],
+    per_env: frozenset[str],
     sink: Sink,
 ) -> tuple[CheckedRecursion | None, OverTime]:
     """Check `offline` of the transform at `path`.
@@ -52,6 +54,7 @@ def check_recursion(
         roles: its roles.
         outputs: its outputs.
         fixed: the parameters.
+        per_env: those of which each row has its own.
         sink: takes every mistake.
 
     Returns:
@@ -62,7 +65,9 @@ def check_recursion(
         return None, OverTime()
     types = role_types(roles)
     types |= {output.name: output_type(output, types) for output in outputs}
-    checker = _Checker(file, (*path, "offline"), declared, names, list(roles), list(outputs), types, sink)
+    checker = _Checker(
+        file, (*path, "offline"), declared, names, list(roles), list(outputs), types, per_env, sink
+    )
     if beside := [phase for phase in (*PHASES, "carry") if getattr(transform, phase)]:
         sink.add(
             rules.RECURSION.at(
@@ -83,6 +88,7 @@ class _Checker:
     roles: list[Role]
     outputs: list[Output]
     types: Mapping[str, Type]
+    per_env: frozenset[str]
     sink: Sink
     symbols: dict[str, Symbol] = field(default_factory=dict)
 
@@ -90,7 +96,9 @@ class _Checker:
         before = len(self.sink.items)
         self._outputs_assigned()
         step = self._section("step", {**fixed, **self._given("step"), **self._past()})
-        start = self._section("start", fixed)
+        start = self._section(
+            "start", {name: one for name, one in fixed.items() if name not in self.per_env}, self.per_env
+        )
         open_ = SectionResult()
         if not isinstance(self.declared.open, str):
             open_ = self._section("open", {**fixed, **self._given("open")})
@@ -177,7 +185,7 @@ class _Checker:
         self.symbols[place] = symbol
         return Binding(type_, symbol.interval, what=what, symbol=symbol)
 
-    def _section(self, section: str, scope: Mapping[str, Binding]) -> SectionResult:
+    def _section(self, section: str, scope: Mapping[str, Binding], lost: Iterable[str] = ()) -> SectionResult:
         targets = {
             output.name: Target(output.name, _spec(self.types[output.name], output))
             for output in self.outputs
@@ -197,6 +205,7 @@ class _Checker:
                 self.names,
                 "an output, as `out` declares it",
                 undrawn=_UNDRAWN,
+                absent=dict.fromkeys(lost, _OF_ROWS),
             ),
             targets,
             wrong,

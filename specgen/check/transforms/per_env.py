@@ -14,8 +14,7 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 _UNREAD = {
-    "inverse": "what the policy writes",
-    "outer": "what the policy writes",
+    "outer": "the type of what the policy writes",
     "count": "how many steps there are",
 }
 """The sections that know no rows, and what they are about."""
@@ -53,10 +52,8 @@ def check_per_env_params(
     for about, name in known.items():
         if name in names:
             refuse(name, f"`{about}`")
-    if transform.python is not None or not (transform.offline is None or transform.offline is False):
-        what = "a class" if transform.python is not None else "a recursion over recorded data"
-        for name in sorted(names):
-            refuse(name, what)
+    for name in sorted(names) if transform.python is not None else ():
+        refuse(name, "a class")
     computed = computed_of(names, sections.values())
     for output in outputs:
         if output.name in computed and not output.declared and not output.inverse:

@@ -116,7 +116,15 @@ class _Checker:
         if self.sink.has_errors:
             return None
         recursion, over_time = check_recursion(
-            self.file, self.path, self.transform, self.names, roles, outputs, fixed, self.sink
+            self.file,
+            self.path,
+            self.transform,
+            self.names,
+            roles,
+            outputs,
+            fixed,
+            rows_of_their_own(params),
+            self.sink,
         )
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}

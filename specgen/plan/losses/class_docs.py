@@ -65,6 +65,11 @@ def init_doc(loss: CheckedLoss) -> Iterator[str]:
             f"functional: whether the loss takes the parameters of its networks. Defaults to {loss.functional}; otherwise "
             "they are ordinary children, without targets."
         )
+    if any(network.members for network in loss.networks):
+        yield from hanging(
+            "deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call them at "
+            "once, for modules that it can't run. Defaults to False."
+        )
     if loss.coefficients:
         yield from hanging("device: of the coefficients. Defaults to None: that of the parameters.")
     yield ""

@@ -14,11 +14,12 @@ from specgen.check.model import Parameter, Statement
 from specgen.code import Code, using
 from specgen.expr import Symbol, Typed
 from specgen.literals import literal
+from specgen.plan.losses.conditions import where_needed
 from specgen.plan.losses.model import CoefficientPlan, LossParamPlan
 from specgen.plan.losses.numbers import number_read, read_where
 from specgen.plan.model import RefusalPlan, Text
 from specgen.plan.per_env import optional_annotation
-from specgen.program.conditions import condition_of
+from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.torch_text import print_expression
 
 
@@ -58,8 +59,19 @@ def asked(loss: CheckedLoss) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.nonzero.name) for one in loss.coefficients.values() if one.nonzero in read)
 
 
-def param_argument(loss: CheckedLoss, one: ParamRead, *, given: bool = False) -> Code:
-    """What a parameter is for the pure function, as an argument by keyword; one that may be None may be known to be given."""
+def param_argument(
+    loss: CheckedLoss, one: ParamRead, *, given: bool = False, needed: Condition = ALWAYS
+) -> Code:
+    """What a parameter is for the pure function, as an argument by keyword.
+
+    Args:
+        loss, one: the parameter.
+        given: whether one that may be None is known to be there.
+        needed: when it is needed; one that may be known late is read then only.
+    """
+    if one.late:
+        value = where_needed(loss, needed, Code(f"self.{one.name}"))
+        return using(f"{one.name}={value}", *value.uses)
     if one.part:
         read = f"coefficient_part(self, {literal(one.param.name)}, {literal(one.part)})"
         return using(f"{one.name}={read}", "coefficient_part")
@@ -110,13 +122,14 @@ def _said(loss: CheckedLoss, one: Coefficient) -> str:
     ).text
 
 
-def read_annotation(one: ParamRead, *, given: bool = False) -> Code:
-    """What the pure function takes of a parameter, which may be optional and known to be given."""
+def read_annotation(one: ParamRead, *, given: bool = False, needed: Condition = ALWAYS) -> Code:
+    """What the pure function takes of a parameter; see `param_argument`."""
     if one.asks:
         return Code("bool")
     if not one.tensor:
         return optional_annotation(replace(one.param, optional=False) if given else one.param)
-    return using("Tensor | None" if one.absent and not given else "Tensor", "Tensor")
+    absent = (one.absent and not given) or (one.late and needed != ALWAYS)
+    return using("Tensor | None" if absent else "Tensor", "Tensor")
 
 
 def needs_of_auto(loss: CheckedLoss) -> Iterator[RefusalPlan]:

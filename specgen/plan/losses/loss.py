@@ -105,10 +105,7 @@ def _joined(what: str, doc: str) -> str:
 
 def _function(loss: CheckedLoss, part: PartArguments) -> FunctionPlan:
     annotations = {
-        one.name: _or_none(
-            read_annotation(one, given=one.symbol in part.there),
-            one.late and part.needed(one.symbol) != ALWAYS,
-        )
+        one.name: read_annotation(one, given=one.symbol in part.there, needed=part.needed(one.symbol))
         for one in part.params
     }
     annotations["mask"] = using("Tensor | None", "Tensor")

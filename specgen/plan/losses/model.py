@@ -270,6 +270,11 @@ class LossPlan:
         return any(part.writes for part in self.parts)
 
     @property
+    def ensembles(self) -> bool:
+        """Whether a network has members."""
+        return any(network.members is not None for network in self.networks)
+
+    @property
     def settles(self) -> bool:
         """Whether a parameter may be settled only when it is read."""
         return "action_spec" in self.keywords and any(one.settled for one in self.coefficients)

@@ -103,9 +103,7 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
     args += [f"has_{network.name}={has(network)}" for network in part.networks]
     args += [f"random_{one.name}=self.random_{one.name}" for one in part.plain]
     args += [
-        where_needed(loss, part.needed(one.symbol), param_argument(loss, one))
-        if one.late
-        else param_argument(loss, one, given=one.symbol in part.there)
+        param_argument(loss, one, given=one.symbol in part.there, needed=part.needed(one.symbol))
         for one in part.params
     ]
     args += [f"{bound.name}=self.{bound.name}" for bound in part.bounds]

@@ -8,10 +8,12 @@ from specgen.check.transforms.entries import Image, Output, Role
 from specgen.check.transforms.images import image_of
 from specgen.check.transforms.inverse import COUNTED, bound_names, classes_name
 from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
 from specgen.plan.model import CallPlan, Text
+from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.draws import TransformDraw, phase_draws
 from specgen.plan.transforms.functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transforms.model import InversePlan, OuterSpecsPlan, TensorMapPlan
@@ -39,6 +41,7 @@ class _Planner:
         self.function = next(iter(phase_functions(transform, "inverse")), None)
         self.outer = {one.writes[0]: one for one in phase_functions(transform, "outer")}
         self.roles = {role.name: role for role in transform.backward}
+        self.per_env = rows_of_their_own(transform.params)
         self.networks = frozenset(network.name for network in transform.networks)
         self.outputs = {output.name: output for output in transform.written(inverse=True)}
         self.bounds = {
@@ -105,6 +108,8 @@ class _Planner:
         given = {output.name, *(draw.name for draw in draws)}
         if output.when is not None or not {*function.reads} <= given | self.params.keys():
             return None
+        if not self.per_env.isdisjoint(function.reads):
+            return None  # values of rows have the batch's shape, which a tensor alone does not tell
         if any(draw.like not in (None, output.name) for draw in draws):
             return None
         value = variable(output.name)
@@ -150,6 +155,9 @@ class _Planner:
                 passed.append(f"self._inner(key.{role.name}).shape[{axis}]")
             elif (counted := ranked(self.transform, read)) is not None:
                 passed.append(f"self._inner_rank(key.{counted.name})")
+            elif read in self.per_env:
+                param = self.transform.param(read)
+                passed.append(param_of_rows(param, "tensordict.batch_size", self._like(function, inner)))
             elif read in self.params:
                 passed.append(self._param(read, f"self._inner(key.{inner}).dtype", function.given))
             elif read in self.networks:
@@ -162,6 +170,12 @@ class _Planner:
         uses = ["in_dtype"] if any(text.startswith("in_dtype(") for text in passed) else []
         args = (using(text, *uses) for text in passed)
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
+
+    def _like(self, function: PhaseFunction, inner: str) -> str:
+        """A tensor in whose dtype parameters are read: what the policy wrote, or what the environment is given."""
+        read = (self.outputs[name] for name in function.reads if name in self.outputs)
+        written = next((variable(one.name) for one in read if one.when is None), None)
+        return written or f"self._inner(key.{inner})"
 
     def _taken(self, output: Output) -> str:
         text = f"outer_tensordict, key.{output.name}"
@@ -210,6 +224,8 @@ class _Planner:
         repeated = self.transform.phase("action")
         statements = self.transform.inverse or repeated
         if not statements:  # a class computes it
+            return "interval"
+        if any(self.per_env & one.reads for one in statements):
             return "interval"
         index = next(i for i, one in enumerate(statements) if one.target == role.name)
         read = {name for one in statements for name in one.reads if name in self.outputs}

@@ -9,7 +9,8 @@ from specgen.expr import Type
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import CallPlan
-from specgen.plan.transforms.functions import PhaseFunction
+from specgen.plan.per_env import param_of_rows
+from specgen.plan.transforms.functions import PhaseFunction, ranked
 from specgen.plan.transforms.model import RecursionPlan
 from specgen.plan.transforms.text import variable
 from specgen.program.program import Input
@@ -29,7 +30,7 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
         return None
     *opens, scan = functions
     roles = {f"{prefix}{role.name}": role.name for prefix in ("", "next.") for role in transform.roles}
-    params = {param.name for param in transform.params}
+    params = {param.name: param for param in transform.params}
     fetched: list[tuple[str, str]] = []
     for name in dict.fromkeys(name for function in functions for name in function.reads if name in roles):
         moment = "following" if name.startswith("next.") else "now"
@@ -37,8 +38,12 @@ def plan_recursion(transform: CheckedTransform, functions: list[PhaseFunction]) 
     like = next(name for name in scan.reads if name in roles)
 
     def argument(name: str, index: str = "") -> str:
+        if name in params and params[name].per_env:
+            return param_of_rows(params[name], "recorded.rows", variable(like))
         if name in params:
             return f"self.{name}"
+        if (counted := ranked(transform, name)) is not None:
+            return f"self._rank(key.{counted.name})"
         if name == "acc":
             return f"recorded.restarts(key.{roles[like]}, {variable(like)})"
         return f"{variable(name)}{index}" if name in roles else _opened(name)
@@ -81,6 +86,8 @@ def _function(transform: CheckedTransform, one: PhaseProgram) -> PhaseFunction:
 
     def describe(given: Input) -> str:
         symbol = given.symbol
+        if (counted := ranked(transform, symbol.name)) is not None:
+            return f"how many dimensions `{counted.name}` has, without the batch's."
         if given.kind == "param":
             return f"{transform.param(symbol.name).doc or 'constructor keyword'}."
         if symbol.key == ("acc",):

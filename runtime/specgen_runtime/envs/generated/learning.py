@@ -38,7 +38,7 @@ class LearnedStatistics:
 
     def __init__(
         self,
-        transform: LearningTransform[Any],
+        transform: LearningTransform[Any, Any],
         columns: Collection[NestedKey],
         new_rows: Callable[[], NewRows],
     ) -> None:
@@ -118,7 +118,7 @@ class LearningChain(GeneratedEnv[D, S]):
     def _learner(
         self,
         position: int,
-        transform: LearningTransform[Any],
+        transform: LearningTransform[Any, Any],
         entries: Mapping[str, Any],
         columns: Collection[NestedKey] = (),
         networks: Mapping[str, RowNetwork] | None = None,
@@ -168,7 +168,7 @@ class LearningChain(GeneratedEnv[D, S]):
 
     # who may change them
 
-    def _learning(self) -> list[LearningTransform[Any]]:
+    def _learning(self) -> list[LearningTransform[Any, Any]]:
         return list(self.transforms.values())  # type: ignore[arg-type]
 
     @property

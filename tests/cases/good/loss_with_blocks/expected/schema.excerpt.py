@@ -43,18 +43,20 @@ def nested_loss(
         loss_prior = other * v + size
     # losses.NestedLoss.metrics
     with torch.no_grad():
-        step_2: Tensor | None = None
+        step_detached: Tensor | None = None
         moved: Tensor | None = None
         if near:
             step = not_none(step)
-            step_2 = step.detach()
+            step_detached = step.detach()
             moved = (
                 torch.abs(not_none(from_old) - not_none(old).squeeze(-1)) + torch.abs(step)
                 if clipped
                 else None
             )
         far = error > limit if limit is not None else None
-    return NestedLossTerms(loss_value=loss_value, loss_prior=loss_prior, step=step_2, moved=moved, far=far)
+    return NestedLossTerms(
+        loss_value=loss_value, loss_prior=loss_prior, step=step_detached, moved=moved, far=far
+    )
 
 
 # ...

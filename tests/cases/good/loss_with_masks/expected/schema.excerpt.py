@@ -51,10 +51,10 @@ def masked_loss(
     with torch.no_grad():
         largest = sample_max(error, counted)
         counted_2 = sample_count(target.squeeze(-1), counted)
-        error_2 = error.detach()
+        error_detached = error.detach()
     return MaskedLossTerms(
         mask=counted, loss_model=loss_model, loss_outliers=loss_outliers,
-        loss_outliers_mask=loss_outliers_mask, largest=largest, counted=counted_2, error=error_2,
+        loss_outliers_mask=loss_outliers_mask, largest=largest, counted=counted_2, error=error_detached,
     )
 
 

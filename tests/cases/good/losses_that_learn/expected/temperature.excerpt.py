@@ -19,10 +19,7 @@ def tempered_loss(
     # losses.TemperedLoss.terms
     loss_critic = alpha * error**2
     loss_alpha = -log_alpha * error.detach() + offset * error.detach() + free
-    # losses.TemperedLoss.metrics
-    with torch.no_grad():
-        alpha_2 = alpha.detach()
-    return TemperedLossTerms(loss_critic=loss_critic, loss_alpha=loss_alpha, alpha=alpha_2)
+    return TemperedLossTerms(loss_critic=loss_critic, loss_alpha=loss_alpha, alpha=alpha)
 
 
 class TemperedLoss(LossModule):

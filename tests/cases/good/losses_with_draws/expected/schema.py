@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a4fdb387f55b98d446d42b43db947bde289563e072bac4bcbf7b11c1bd5f9c20
+# specgen: sha256=dfaf8c4578868e52dfc157b67d9388ba8ca0862d52070d49449dbb334b049f75
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class DrawnLoss(LossModule):
         self, actor: nn.Module, critic: nn.Module | list[nn.Module], *, members: int = 2, draws: int = 4,
         width: float = 1.0, joint: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
     ) -> None:
         """Values of drawn actions against those of the data, for each draw and member.
 
@@ -117,6 +117,8 @@ class DrawnLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
+                them at once, for modules that it can't run. Defaults to False.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -138,6 +140,7 @@ class DrawnLoss(LossModule):
             as_policy(actor, "actor", type(self).__name__), "actor", create_target_params=False
         )
         self.convert_to_functional(critic, "critic", expand_dim=members, create_target_params=False)
+        self.deactivate_vmap = deactivate_vmap
 
     @property
     def in_keys(self) -> list[NestedKey]:

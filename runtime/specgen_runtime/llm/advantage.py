@@ -1,0 +1,270 @@
+"""Advantages within a group of answers to one prompt: the function, and the transform of replay buffers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
+from torch import Tensor
+
+from specgen_runtime.llm.candidates import MCAdvantageSelector
+from specgen_runtime.transforms.keys import normal_key
+from specgen_runtime.transforms.replay import ReplayTransform
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["MCAdvantage", "group_advantage"]
+
+_SMALLEST = 1e-6
+"""The least standard deviation that rewards are divided by."""
+
+
+def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
+    """How much better rewards are than those of their group: `(reward - mean) / std` (Shao et al. 2024, section 4.1.2).
+
+    The standard deviation is the unbiased one, at least 1e-6. In a group whose rewards are equal it is exactly 0.
+
+    Args:
+        reward: of any shape, floating point.
+        group: the group of each reward, of as many elements, integers.
+
+    Returns:
+        A tensor of the shape and dtype of `reward`.
+
+    Raises:
+        ValueError: the numbers of elements differ, or a group has one reward.
+    """
+    if reward.numel() != group.numel():
+        raise ValueError(
+            f"there is a group for each reward, got groups {list(group.shape)} of rewards {list(reward.shape)}"
+        )
+    values = reward.flatten()
+    labels: Any = group.flatten()
+    names, place, counts = labels.unique(return_inverse=True, return_counts=True)
+    if bool((counts < 2).any()):
+        alone = names[counts < 2].tolist()
+        raise ValueError(f"a reward alone in its group has no advantage: groups {alone} have one reward each")
+    zeros = values.new_zeros(len(names))
+    centred = values - (zeros.index_add(0, place, values) / counts)[place]
+    std = (zeros.index_add(0, place, centred.square()) / (counts - 1)).sqrt()
+    # An average of equal numbers may differ from them in the last bit, which the division would make large.
+    highest, lowest = (
+        zeros.scatter_reduce(0, place, values, how, include_self=False) for how in ("amax", "amin")
+    )
+    scaled = centred / std.clamp_min(_SMALLEST)[place]
+    return torch.where((highest == lowest)[place], 0.0, scaled).reshape(reward.shape)
+
+
+class MCAdvantage(ReplayTransform):
+    """Writes the advantages of whole groups, when trajectories come into a replay buffer.
+
+    `inv` holds trajectories back until there are `grpo_size` of their group, and then gives all of them, behind each
+    other along one dimension, with their advantages; None while no group is full. Data are trajectories that have
+    ended, along the last batch dimension; several may follow each other.
+
+    Args:
+        grpo_size: how many trajectories a group has, at least 2.
+        prompt_key: says at the first step of a trajectory which group it is of: ``"group"`` of `ChatEnv`, or a text.
+        rewards_key: the rewards.
+        advantage_key: where the advantages are written, in the shape of the rewards.
+        done_key: where trajectories end.
+        verbose: accepted; `get_stats` says what became of the groups.
+        trajectory_return: how rewards become one return of a trajectory, whose advantage all of its steps get. None: each
+            step's reward is compared with those of all steps in the group.
+        keep_return_bounds: a group is dropped if the average of its returns is not between these (Yu et al. 2025,
+            section 3.2); needs `trajectory_return`.
+        candidate_group_size: wait for this many trajectories at most until `grpo_size` of them are within the bounds;
+            needs `trajectory_return`.
+        candidate_selection_min_size: how many there must be before some are chosen; None: `grpo_size`.
+        candidate_selector: chooses among them; None: an `MCAdvantageSelector`.
+
+    Raises:
+        ValueError: an argument is out of its range, or needs another one.
+        KeyError, RuntimeError, TypeError: at a call: an entry is missing, a trajectory has no end, a group is named
+            by what has no equality.
+    """
+
+    def __init__(
+        self,
+        grpo_size: int,
+        prompt_key: NestedKey = "query",
+        rewards_key: NestedKey = ("next", "reward"),
+        advantage_key: NestedKey = "advantage",
+        done_key: NestedKey = ("next", "done"),
+        verbose: bool = False,
+        *,
+        trajectory_return: Literal["sum", "max", "mean"] | None = None,
+        keep_return_bounds: tuple[float, float] | None = None,
+        candidate_group_size: int | None = None,
+        candidate_selection_min_size: int | None = None,
+        candidate_selector: MCAdvantageSelector | None = None,
+    ) -> None:
+        super().__init__([prompt_key, rewards_key, done_key], [advantage_key])
+        most = grpo_size if candidate_group_size is None else candidate_group_size
+        least = grpo_size if candidate_selection_min_size is None else candidate_selection_min_size
+        if grpo_size < 2:
+            raise ValueError(f"grpo_size is at least 2, got {grpo_size}: a reward alone has no advantage")
+        if trajectory_return not in ("sum", "max", "mean", None):
+            raise ValueError(f"trajectory_return is 'sum', 'max', 'mean' or None, got {trajectory_return!r}")
+        if not grpo_size <= least <= most:
+            raise ValueError(
+                "grpo_size <= candidate_selection_min_size <= candidate_group_size, got"
+                f" {grpo_size}, {least}, {most}"
+            )
+        if trajectory_return is None and (keep_return_bounds is not None or most > grpo_size):
+            raise ValueError(
+                "keep_return_bounds and candidates are about returns: they need trajectory_return"
+            )
+        if keep_return_bounds is not None and not keep_return_bounds[0] < keep_return_bounds[1]:
+            raise ValueError(f"keep_return_bounds is (low, high), got {keep_return_bounds}")
+        self.grpo_size = grpo_size
+        self.prompt_key, self.rewards_key = normal_key(prompt_key), normal_key(rewards_key)
+        self.advantage_key, self.done_key = normal_key(advantage_key), normal_key(done_key)
+        self.verbose = verbose
+        self.trajectory_return = trajectory_return
+        self.keep_return_bounds = keep_return_bounds
+        self.candidate_group_size, self.candidate_selection_min_size = most, least
+        self.candidate_selector = candidate_selector or MCAdvantageSelector()
+        self.queues: dict[Any, list[TensorDictBase]] = {}
+        self.reset_stats()
+
+    def reset_stats(self) -> None:
+        """Count from zero again."""
+        self._stats: Counter[str] = Counter()
+
+    def clear_queues(self) -> None:
+        """Forget the trajectories that are held back."""
+        self.queues.clear()
+
+    def get_stats(self) -> dict[str, int]:
+        """Counts since `reset_stats`, and of what is held back now.
+
+        `completed_trajectories` came in; of groups, `written_groups` were given out, among them `dead_groups` whose
+        rewards are all equal, and `dropped_groups` were outside the bounds; `queued_groups` and
+        `queued_trajectories` are held back.
+        """
+        names = ("completed_trajectories", "written_groups", "dropped_groups", "dead_groups")
+        queued = sum(map(len, self.queues.values()))
+        counts = {name: self._stats[name] for name in names}
+        return {**counts, "queued_groups": len(self.queues), "queued_trajectories": queued}
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return tensordict
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        full: list[TensorDictBase] = []
+        rows = (
+            tensordict.reshape(-1, tensordict.shape[-1]).unbind(0) if tensordict.ndim > 1 else (tensordict,)
+        )
+        for number, row in enumerate(rows):
+            for trajectory in self._trajectories(row, number):
+                full += self._added(trajectory)
+        return _joined(full) if full else None  # what replay buffers take for nothing
+
+    def _trajectories(self, row: TensorDictBase, number: int) -> list[TensorDictBase]:
+        """The trajectories that follow each other in a row."""
+        if not row.ndim:
+            raise RuntimeError("MCAdvantage takes trajectories, with a dimension of time: got a single step")
+        done = self._found(row, self.done_key).reshape(len(row), -1).any(-1)
+        ends = [int(step) + 1 for step in done.nonzero()]
+        if not ends or ends[-1] != len(row):
+            raise RuntimeError(
+                f"MCAdvantage takes trajectories that have ended: row {number} goes on after its last step, where"
+                f" {self.done_key!r} is False"
+            )
+        return [row[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def _added(self, trajectory: TensorDictBase) -> Sequence[TensorDictBase]:
+        """Put a trajectory to its group; the group with its advantages if it is full."""
+        name = _name(trajectory.get(self.prompt_key), self.prompt_key)
+        queue = self.queues.setdefault(name, [])
+        queue.append(trajectory)
+        self._stats["completed_trajectories"] += 1
+        if len(queue) < self.candidate_selection_min_size:
+            return ()
+        chosen = self._chosen(queue)
+        if chosen is None and len(queue) < self.candidate_group_size:
+            return ()
+        del self.queues[name]
+        self._stats["dropped_groups" if chosen is None else "written_groups"] += 1
+        return () if chosen is None else self._with_advantages([queue[index] for index in chosen])
+
+    def _chosen(self, queue: Sequence[TensorDictBase]) -> Sequence[int] | None:
+        """Which of the trajectories are the group; None if they are not within the bounds."""
+        if self.trajectory_return is None:
+            return range(len(queue))
+        returns = torch.stack([self._return(trajectory) for trajectory in queue])
+        candidates = TensorDict({"return": returns, "trajectories": lazy_stack(list(queue))}, [len(queue)])
+        return self.candidate_selector.select(
+            candidates.select(*self.candidate_selector.in_keys),
+            group_size=self.grpo_size,
+            keep_return_bounds=self.keep_return_bounds,
+        )
+
+    def _found(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        value: Any = self._read(tensordict, key)
+        return cast("Tensor", value)
+
+    def _return(self, trajectory: TensorDictBase) -> Tensor:
+        reward = self._found(trajectory, self.rewards_key)
+        match self.trajectory_return:
+            case "max":
+                return reward.max()
+            case "mean":
+                return reward.mean()
+            case _:
+                return reward.sum()
+
+    def _with_advantages(self, group: list[TensorDictBase]) -> list[TensorDictBase]:
+        rewards = [self._found(trajectory, self.rewards_key) for trajectory in group]
+        if self.trajectory_return is None:
+            values = torch.cat([reward.flatten() for reward in rewards])
+        else:
+            values = torch.stack([self._return(trajectory) for trajectory in group])
+        advantages = group_advantage(
+            values, torch.zeros(values.shape, dtype=torch.int64, device=values.device)
+        )
+        self._stats["dead_groups"] += int(not bool(advantages.any()))
+        parts = torch.split(
+            advantages, [1 if self.trajectory_return else reward.numel() for reward in rewards]
+        )
+        return [
+            trajectory.copy().set(
+                self.advantage_key, part.expand(reward.numel()).reshape(reward.shape).clone()
+            )
+            for trajectory, part, reward in zip(group, parts, rewards, strict=True)
+        ]
+
+
+def _name(group: Any, key: NestedKey) -> Any:
+    """What a trajectory's group is found by, from the entry of all its steps."""
+    if group is None:
+        raise KeyError(f"MCAdvantage reads {key!r}, which is not in the data")
+    first = group[0]
+    if isinstance(first, Tensor):
+        return tuple(first.flatten().tolist())
+    return _frozen(first.data if is_non_tensor(first) else first, key)
+
+
+def _frozen(value: Any, key: NestedKey) -> Any:
+    """A value that can be looked up in a dict."""
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _frozen(part, key)) for name, part in value.items()))
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part, key) for part in value)
+    if value is not None and not isinstance(value, str | int | float | bool):
+        raise TypeError(
+            f"{key!r} names the group of a trajectory by {value!r:.80}, of class {type(value).__name__}: expected a text,"
+            " numbers, or lists and dicts of them"
+        )
+    return value
+
+
+def _joined(trajectories: list[TensorDictBase]) -> TensorDictBase:
+    """Trajectories behind each other; a lazy stack of their steps where entries differ in their sizes."""
+    shapes = [{key: value.shape[1:] for key, value in each.items(True, True)} for each in trajectories]
+    if all(found == shapes[0] for found in shapes):
+        return torch.cat(trajectories, 0)
+    return lazy_stack([step for trajectory in trajectories for step in trajectory.unbind(0)], 0)

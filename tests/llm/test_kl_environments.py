@@ -1,0 +1,87 @@
+"""`RetrieveKL` in environments, and with the policy of a collector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.llm import ChatEnv, RetrieveKL, TransformersWrapper
+from specgen_runtime.transforms import Compose, TransformedEnv
+
+from tests.llm.conversations import conversations, model, pair, tokenizer, wrapped
+
+
+def chat_env(transform: Any, **keywords: Any) -> TransformedEnv:
+    def reward(answers: Any, rows: Any) -> list[float]:
+        return [1.0 for _ in answers]
+
+    source = [{"query": "Hello"}, {"query": "What's the weather?"}]
+    base = ChatEnv(source, **{"reward": reward, "batch_size": (4,), "group": 2, **keywords})
+    return TransformedEnv(base, transform)
+
+
+def test_gen_model_defaults_to_from_collector() -> None:
+    transform = RetrieveKL(ref_model=wrapped(1, pad_to=40))
+    with pytest.raises(ValueError, match="there is no collector"):
+        transform(conversations())
+    calls = []
+
+    class Collector:
+        def __init__(self, policy: Any) -> None:
+            self.policy = policy
+
+    class Policy:
+        def get_new_version(self, **keywords: Any) -> TransformersWrapper:
+            calls.append(keywords)
+            return wrapped(0, **keywords)
+
+    env = TransformedEnv(ChatEnv([{"query": "Hello"}], batch_size=(2,), group=2), transform)
+    collector = Collector(Policy())
+    env.register_collector(collector)
+    env.rollout(2, break_when_any_done=False)
+    assert len(calls) == 1
+    assert calls[0]["generate"] is False
+    assert calls[0]["pad_to"] == 40
+
+
+@pytest.mark.parametrize("spread", ["sum", "tokens"])
+def test_in_an_environment(spread: Any) -> None:
+    transform = RetrieveKL(**pair(pad_to=40), coeff=0.5, spread=spread)
+    env = chat_env(transform)
+    check_env_specs(env)
+    for key in (("log_probs", "full"), ("ref_log_probs", "full"), "kl_penalty"):
+        assert env.observation_spec[key].shape == (4, 40)
+    assert env.reward_spec.shape == ((4, 1) if spread == "sum" else (4, 40, 1))
+    policy = TransformersWrapper(
+        model(0),
+        tokenizer=tokenizer(),
+        return_log_probs=True,
+        pad_output=True,
+        pad_to=40,
+        generate_kwargs={"max_new_tokens": 3},
+    )
+    data = env.rollout(2, policy, break_when_any_done=False)
+    kl, reward = data["next", "kl_penalty"], data["next", "reward"]
+    assert kl.any(-1).all()
+    if spread == "sum":
+        torch.testing.assert_close(reward, 1 - 0.5 * kl.sum(-1, keepdim=True))
+    scored = data["masks", "all_assistant_mask"]
+    assert torch.equal(scored & (kl != 0), kl != 0)  # the sampled tokens, no others
+    torch.testing.assert_close(
+        data["next", "log_probs", "full"], data["log_probs", "full"], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_ragged_rows_in_an_environment_are_refused() -> None:
+    with pytest.raises(ValueError, match="pad_output=True, and pad_to"):
+        chat_env(RetrieveKL(**pair(pad_output=False))).observation_spec  # noqa: B018
+
+
+def test_fault_13_specs_hold_what_is_written_with_its_shape() -> None:
+    env = chat_env(RetrieveKL(**pair(pad_to=40), add_to_reward=False, kl_key=("a", "kl")))
+    before = chat_env(Compose())
+    added = set(env.observation_spec.keys(True, True)) - set(before.observation_spec.keys(True, True))
+    assert added == {("log_probs", "full"), ("ref_log_probs", "full"), ("a", "kl")}
+    assert env.reward_spec == before.reward_spec

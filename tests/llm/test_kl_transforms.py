@@ -1,0 +1,214 @@
+"""`RetrieveLogProb`, `KLComputation` and `KLRewardTransform`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.envs import check_env_specs
+from specgen_runtime.llm import (
+    ChatEnv,
+    KLComputation,
+    KLRewardTransform,
+    RetrieveKL,
+    RetrieveLogProb,
+    TransformersWrapper,
+)
+from specgen_runtime.llm.ragged import rows_at, stacked_rows
+from specgen_runtime.transforms import Compose, TransformedEnv
+from tensordict import TensorDict
+
+from tests.llm.conversations import CHATS, conversations, left, model, pair, plain, tokenizer, wrapped
+
+# ---------------------------------------------------------- RetrieveLogProb
+
+
+@pytest.mark.parametrize("assistant_only", [True, False])
+def test_log_probs_of_a_model(assistant_only: bool) -> None:
+    transform = RetrieveLogProb(wrapped(0), assistant_only=assistant_only)
+    assert transform.out_keys == [("log_probs_0", "full")]
+    found = transform(conversations())["next", "log_probs_0", "full"]
+    torch.testing.assert_close(found, left(plain(0, assistant_only)), rtol=1e-5, atol=1e-5)
+    assert not found.requires_grad
+    assert not list(transform.parameters())
+
+
+def test_log_probs_at_a_key_at_the_root_and_with_gradients() -> None:
+    transform = RetrieveLogProb(wrapped(0), log_probs_full_key="p", detach=False)
+    found = transform(conversations(after=False))["p"]
+    torch.testing.assert_close(found, left(plain(0)), rtol=1e-5, atol=1e-5)
+    assert found.requires_grad
+
+
+def test_a_model_that_does_not_score_is_refused() -> None:
+    with pytest.raises(ValueError, match="model generates"):
+        RetrieveLogProb(wrapped(0, generate=True))
+    with pytest.raises(ValueError, match="input_mode='text'"):
+        RetrieveLogProb(wrapped(0, input_mode="text"))
+    with pytest.raises(KeyError, match="'history', 'full'"):
+        RetrieveLogProb(wrapped(0))(TensorDict(batch_size=(2,)))
+
+
+def test_two_of_them_and_a_computation_are_retrieve_kl() -> None:
+    reward = torch.randn(2, 1, generator=torch.Generator().manual_seed(0))
+    parts = Compose(
+        RetrieveLogProb(wrapped(0), log_probs_full_key=("log_probs", "full")),
+        RetrieveLogProb(wrapped(1), log_probs_full_key=("ref_log_probs", "full")),
+        KLComputation(coeff=0.7),
+    )
+    ours, whole = parts(conversations(reward)), RetrieveKL(**pair(), coeff=0.7)(conversations(reward))
+    for key in ("kl_penalty", "reward", ("log_probs", "full"), ("ref_log_probs", "full")):
+        torch.testing.assert_close(ours["next"].get(key), whole["next"].get(key))
+
+
+# ------------------------------------------------------------ KLComputation
+
+P, Q = (
+    torch.tensor([[0.0, -1.0, -2.0], [0.0, 0.0, -0.5]]),
+    torch.tensor([[0.0, -3.0, -1.0], [0.0, 0.0, -2.0]]),
+)
+
+
+def scores(reward: Any = None, mask: Any = None) -> TensorDict:
+    after = TensorDict(batch_size=(2,))
+    after["log_probs", "full"], after["ref_log_probs", "full"] = P.clone(), Q.clone()
+    if reward is not None:
+        after["reward"] = reward
+    if mask is not None:
+        after["mask"] = mask
+    return TensorDict(next=after, batch_size=(2,))
+
+
+def test_the_difference_of_log_probs() -> None:
+    after = KLComputation(coeff=2.0)(scores(torch.ones(2, 1)))["next"]
+    assert torch.equal(after["kl_penalty"], P - Q)
+    assert after["reward"].flatten().tolist() == [1 - 2 * (2.0 - 1.0), 1 - 2 * 1.5]
+    assert "kl" in KLComputation(kl_key="kl")(scores())["next"]
+
+
+def test_what_is_masked_is_not_looked_at() -> None:
+    data = scores(torch.ones(2, 1), torch.tensor([[False, True, False], [False, False, True]]))
+    data["next", "log_probs", "full"][0, 0] = float("nan")
+    data["next", "ref_log_probs", "full"][0, 2] = float("inf")
+    after = KLComputation(mask_key="mask")(data)["next"]
+    assert after["kl_penalty"].tolist() == [[0.0, 2.0, 0.0], [0.0, 0.0, 1.5]]
+    assert after["reward"].flatten().tolist() == [-1.0, -0.5]
+    with pytest.raises(ValueError, match="the policy gives row 0, token 0 a log-probability of nan"):
+        KLComputation()(data)
+    assert KLComputation(check_finite=False)(data)["next", "kl_penalty"][0, 0].isnan()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_rows_of_different_lengths(side: Any) -> None:
+    p, q = ([row[-2:] if k else row for k, row in enumerate(each)] for each in (P, Q))
+    after = TensorDict(log_probs=stacked_rows(full=p), ref_log_probs=stacked_rows(full=q), batch_size=(2,))
+    after["reward"] = torch.ones(2, 1)
+    after["tokens"] = stacked_rows(reward=[torch.ones(3, 1), torch.ones(2, 1)])
+    KLComputation(padding_side=side)(after)
+    rows = rows_at(after, "kl_penalty")
+    assert isinstance(rows, list)
+    assert [row.tolist() for row in rows] == [[0.0, 2.0, -1.0], [0.0, 1.5]]
+    assert after["reward"].flatten().tolist() == [0.0, -0.5]
+
+
+def test_fault_5_a_missing_log_prob_key() -> None:
+    with pytest.raises(
+        KeyError, match=r"reads \('log_probs', 'full'\), which is not in the tensordict \(it holds 'x'\)"
+    ):
+        KLComputation()(TensorDict(x=torch.zeros(2), batch_size=(2,)))
+
+
+def test_log_probs_of_other_tokens_are_refused() -> None:
+    data = scores()
+    data["next", "ref_log_probs", "full"] = torch.zeros(2, 4)
+    with pytest.raises(
+        ValueError, match=r"'full'\) is \[2, 3\], .* is \[2, 4\]: they are not of the same tokens"
+    ):
+        KLComputation()(data)
+    data["next", "ref_log_probs"] = stacked_rows(full=[torch.zeros(3), torch.zeros(2)])
+    with pytest.raises(ValueError, match="the other is padded"):
+        KLComputation()(data)
+    with pytest.raises(ValueError, match="both log-probabilities are read at"):
+        KLComputation("p", "p")
+
+
+# -------------------------------------------------------- KLRewardTransform
+
+
+def sampled(**reward: Any) -> TensorDict:
+    """Conversations with the log-probabilities that the policy wrote."""
+    data = conversations(**reward)
+    return RetrieveLogProb(wrapped(0), log_probs_full_key=("log_probs", "full"))(data.exclude("next")).update(
+        {} if "next" not in data else {"next": data["next"]}
+    )
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_fault_14_outside_an_environment(after: bool) -> None:
+    reward = torch.randn(2, 1, generator=torch.Generator().manual_seed(0))
+    data = KLRewardTransform(wrapped(1), coef=0.5)(sampled(reward=reward, after=after))
+    place = data["next"] if after else data
+    kl = left(plain(0)) - left(plain(1))
+    torch.testing.assert_close(place["kl_penalty"], kl, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(place["ref_log_probs"], left(plain(1)), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(place["reward"], reward - 0.5 * kl.sum(-1, keepdim=True), rtol=1e-5, atol=1e-5)
+
+
+def test_keys_of_the_reward() -> None:
+    transform = KLRewardTransform(wrapped(1), in_keys=["score"], out_keys=["whole", "kl"], add_to_reward=True)
+    data = sampled()
+    data["next", "score"] = torch.ones(2, 1)
+    after = transform(data)["next"]
+    assert set(after.keys()) == {"history", "score", "whole", "kl"}
+    torch.testing.assert_close(after["whole"], 1 - after["kl"].sum(-1, keepdim=True))
+    wrong: list[dict[str, Any]] = [{"in_keys": ["a", "b"]}, {"out_keys": ["a"]}]
+    for keywords in wrong:
+        with pytest.raises(ValueError, match="in_keys is the reward's key"):
+            KLRewardTransform(wrapped(1), **keywords)
+
+
+def test_a_reference_that_is_missing_or_given_twice() -> None:
+    with pytest.raises(ValueError, match="ref_model is missing"):
+        KLRewardTransform()
+    with pytest.raises(ValueError, match="both given"):
+        KLRewardTransform(wrapped(1), ref_model_factory=lambda: wrapped(1))
+    with pytest.raises(KeyError, match="KLRewardTransform reads"):
+        KLRewardTransform(wrapped(1))(conversations())
+
+
+@pytest.mark.parametrize("mode", ["history", "tokens"])
+def test_the_reward_in_an_environment(mode: Any) -> None:
+    """Only what the policy sampled counts; the same penalty as `RetrieveKL`."""
+    policy = TransformersWrapper(
+        model(0),
+        tokenizer=tokenizer(),
+        return_log_probs=True,
+        pad_output=True,
+        pad_to=40,
+        generate_kwargs={"max_new_tokens": 3},
+    )
+    reference = wrapped(1, input_mode=mode, pad_to=40)
+    base = ChatEnv([{"query": "Hello"}], batch_size=(2,), group=2)
+    env = TransformedEnv(base, KLRewardTransform(reference, coef=0.5))
+    data = env.rollout(2, policy, break_when_any_done=False)
+    kl, said = data["next", "kl_penalty"], data["masks", "all_assistant_mask"]
+    assert torch.equal(kl != 0, said)
+    torch.testing.assert_close(data["next", "reward"], -0.5 * kl.sum(-1, keepdim=True))
+    step = RetrieveKL(wrapped(0, pad_to=40), wrapped(1, pad_to=40))(
+        data[:, 0].exclude(("next", "reward"), ("next", "ref_log_probs"))
+    )
+    torch.testing.assert_close(step["next", "kl_penalty"], kl[:, 0], rtol=1e-4, atol=1e-4)
+
+
+def test_log_probs_in_an_environment() -> None:
+    base = ChatEnv([{"query": "Hello"}], batch_size=(2,), group=2)
+    chain = Compose(
+        RetrieveLogProb(wrapped(0, pad_to=30), log_probs_full_key=("log_probs", "full")),
+        RetrieveLogProb(wrapped(1, pad_to=30), log_probs_full_key=("ref_log_probs", "full")),
+        KLComputation(),
+    )
+    env = TransformedEnv(base, chain)
+    check_env_specs(env)
+    assert env.observation_spec["kl_penalty"].shape == (2, 30)
+    assert len(CHATS) == 2

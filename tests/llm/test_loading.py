@@ -1,0 +1,56 @@
+"""Models and tokenizers from folders; what is imported for them, and when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from specgen_runtime.llm import TransformersWrapper, load_tokenizer
+
+from tests.llm.models import FAMILIES, tiny_model, tiny_tokenizer
+from tests.llm.test_wrapper import CHATS, of_chats, wrapper
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_from_pretrained(family: str, tmp_path: Path) -> None:
+    """Models and tokenizers that were saved to disk, with their templates, give the same numbers."""
+    wrapped = wrapper(family)
+    wrapped.model.save_pretrained(tmp_path)  # type: ignore[operator]
+    wrapped.tokenizer.save_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = wrapped(of_chats(CHATS))["log_probs", "full"]
+        loaded = TransformersWrapper.from_pretrained(
+            str(tmp_path), frozen=True, attention="eager", generate=False, pad_output=True
+        )
+        assert not loaded.model.training
+        assert not any(parameter.requires_grad for parameter in loaded.parameters())
+        torch.testing.assert_close(loaded(of_chats(CHATS))["log_probs", "full"], expected)
+        by_name = TransformersWrapper(str(tmp_path), generate=False, pad_output=True)
+        torch.testing.assert_close(
+            by_name(of_chats(CHATS))["log_probs", "full"], expected, rtol=1e-5, atol=1e-5
+        )
+    half = TransformersWrapper.from_pretrained(
+        str(tmp_path), dtype="bfloat16", generate=False, pad_output=True
+    )
+    assert next(half.parameters()).dtype == torch.bfloat16
+
+
+def test_tokenizers_are_what_they_were_saved_as(tmp_path: Path) -> None:
+    """`AutoTokenizer` takes the class of the model's family, which cuts numbers into digits."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer = tiny_tokenizer()
+    tiny_model("qwen2", tokenizer).save_pretrained(tmp_path)  # type: ignore[operator]
+    tokenizer.save_pretrained(tmp_path)
+    ids = tokenizer.encode("the answer is 42")
+    assert load_tokenizer(str(tmp_path)).encode("the answer is 42") == ids
+    assert load_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path).encode("the answer is 42") != ids
+
+
+def test_importing_brings_no_transformers() -> None:
+    program = "import sys, specgen_runtime.llm; print([n for n in ('transformers', 'tokenizers') if n in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,84 @@
+"""`RewardModel`: a classifier of conversations as a reward function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.llm import ChatEnv, RewardModel
+from torch import nn
+
+from tests.llm.models import tiny_tokenizer
+from tests.llm.test_chat_env import say
+
+transformers = pytest.importorskip("transformers")
+
+CHATS: list[Any] = [
+    [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello, how are you?"}],
+    [{"role": "user", "content": "What's the weather?"}, {"role": "assistant", "content": ""}],
+    [{"role": "assistant", "content": "42 " * 9}],
+]
+
+
+def classifier(tokenizer: Any, labels: int = 1) -> nn.Module:
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        initializer_range=0.4,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=labels,
+        attention_dropout=0.5,
+    )
+    torch.manual_seed(0)
+    model: nn.Module = transformers.LlamaForSequenceClassification(config).train()
+    return model
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+def test_equals_one_conversation_at_a_time(batch_size: int) -> None:
+    tokenizer = tiny_tokenizer()
+    model = classifier(tokenizer)
+    found = RewardModel(model, tokenizer, batch_size=batch_size)(CHATS, [{}] * 3)
+    assert model.training, "it gets back its mode"
+    model.eval()
+    for chat, value in zip(CHATS, found, strict=True):
+        ids = tokenizer.apply_chat_template(chat, tokenize=True, return_tensors="pt", return_dict=True)[
+            "input_ids"
+        ]
+        with torch.no_grad():
+            expected = model(input_ids=ids).logits[0, 0]
+        torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-5)
+    assert not found.requires_grad
+    assert found.shape == (3,)
+
+
+def test_long_conversations_lose_their_beginning() -> None:
+    tokenizer = tiny_tokenizer()
+    model = classifier(tokenizer).eval()
+    found = RewardModel(model, tokenizer, max_length=7)(CHATS[:1], [{}])
+    ids = tokenizer.apply_chat_template(CHATS[0], tokenize=True, return_dict=True)["input_ids"][-7:]
+    with torch.no_grad():
+        expected = model(input_ids=torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(found, expected)
+
+
+def test_in_an_environment() -> None:
+    tokenizer = tiny_tokenizer()
+    reward = RewardModel(classifier(tokenizer), tokenizer)
+    env = ChatEnv(["Hello", "What's the weather?"], reward=reward, group=2)
+    step = env.step(say("42")(env.reset()))
+    chats = step.get(("history", "full")).tolist()
+    torch.testing.assert_close(step["next", "reward"].flatten(), reward(chats, [{}] * 2))
+    assert not list(env.parameters()), "the model is not a part of the environment"
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="need a token for padding"):
+        RewardModel(nn.Linear(1, 1), tiny_tokenizer(pad=None))
+    tokenizer = tiny_tokenizer()
+    with pytest.raises(ValueError, match=r"one number for each of 3 conversations, got logits \[3, 2\]"):
+        RewardModel(classifier(tokenizer, 2), tokenizer)(CHATS, [{}] * 3)
