@@ -209,9 +209,9 @@ def test_what_is_no_number_is_refused(given: dict[str, Any], error: type[Excepti
     ("given", "error", "message"),
     [
         ({"clip_epsilon": "a"}, TypeError, "^clip_epsilon must be a real number, got 'a'$"),
-        ({"clip_epsilon": (0.1, "b")}, TypeError, "^clip_epsilon must be a real number, got 'b'$"),
-        ({"clip_epsilon": (1.0, 0.1)}, ValueError, "^clip_epsilon must be < 1, got 1.0$"),
-        ({"clip_epsilon": (0.1, -0.1)}, ValueError, "^clip_epsilon must be >= 0, got -0.1$"),
+        ({"clip_epsilon": (0.1, "b")}, TypeError, r"^clip_epsilon\[1\] must be a real number, got 'b'$"),
+        ({"clip_epsilon": (1.0, 0.1)}, ValueError, r"^clip_epsilon\[0\] must be < 1, got 1.0$"),
+        ({"clip_epsilon": (0.1, -0.1)}, ValueError, r"^clip_epsilon\[1\] must be >= 0, got -0.1$"),
         ({"clip_epsilon": math.nan}, ValueError, "^clip_epsilon must be >= 0, got nan$"),
         ({"clip_epsilon": (0.1, 0.2, 0.3)}, ValueError, "^clip_epsilon is a number or a pair of numbers"),
         (

@@ -73,7 +73,7 @@ def pair_param(name: str, value: object, low: Limits, high: Limits) -> float | t
     """
     if isinstance(value, (tuple, list)):
         first, second = as_pair(tuple(value), name)
-        return float_param(name, first, **low), float_param(name, second, **high)
+        return float_param(f"{name}[0]", first, **low), float_param(f"{name}[1]", second, **high)
     float_param(name, value, **low)
     return float_param(name, value, **high)
 

@@ -17,7 +17,7 @@ from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.draws import TransformDraw, phase_draws
 from specgen.plan.transforms.functions import PhaseFunction, phase_functions, ranked
 from specgen.plan.transforms.model import InversePlan, OuterSpecsPlan, TensorMapPlan
-from specgen.plan.transforms.text import by_condition, dtype_code, spec_like, variable
+from specgen.plan.transforms.text import by_condition, dtype_code, shape_source, spec_like, variable
 
 
 def plan_inverse(transform: CheckedTransform, row: Text, params: Mapping[str, str]) -> InversePlan | None:
@@ -50,20 +50,19 @@ class _Planner:
             for place, (_, argument) in enumerate(bound_names(role))
         }
         named = {output.name: classes_name(output) for output in self.outputs.values()}
+        self.told: set[str] = set()  # roles whose specs those of outputs are made of
         self.classes = {found[1]: name for name, found in named.items() if found is not None}
 
     def run(self) -> InversePlan:
-        specs = OuterSpecsPlan(
-            self.row,
-            tuple((variable(name), name) for name in self.roles if self._told(name)),
-            tuple(
-                (
-                    None if condition is None else condition.python,
-                    tuple((output.name, self._spec(output)) for output in outputs),
-                )
-                for condition, outputs in by_condition(self.outputs.values())
-            ),
+        outer = tuple(
+            (
+                None if condition is None else condition.python,
+                tuple((output.name, self._spec(output)) for output in outputs),
+            )
+            for condition, outputs in by_condition(self.outputs.values())
         )
+        told = tuple((variable(name), name) for name in self.roles if name in self.told)
+        specs = OuterSpecsPlan(self.row, told, outer)
         functions = tuple(one.plan for one in self.outer.values())
         function = self.function
         if function is None:  # each repetition of a step has an action of its own
@@ -185,10 +184,6 @@ class _Planner:
 
     # ------------------------------------------------------------------- specs
 
-    def _told(self, name: str) -> bool:
-        """Whether the spec of a role tells that of an output as such."""
-        return any(output.each == name and not self._follows(output) for output in self.outputs.values())
-
     def _follows(self, output: Output) -> bool:
         """Whether the values of an output follow from those of its role."""
         return output.kind is None and output.interval is None and output.dims is None
@@ -200,6 +195,8 @@ class _Planner:
         if output.kind is not None:
             return self._choices(output, role)
         if not self._follows(output):
+            if shape_source(output) == role.name:
+                self.told.add(role.name)
             return spec_like(output, variable(role.name), role, lambda name: self._number(name, role))
         args: list[Text] = [f"key.{role.name}", f"key.{output.name}", literal(self._image(output, role))]
         if (function := self.outer.get(output.name)) is not None:
@@ -253,6 +250,7 @@ class _Planner:
         named = sum(not isinstance(size, Rest) for size in role.dims)
         drop = str(named) if open_ else f"self._inner_rank(key.{role.name})"
         more = [self._number(size, role) for size in kind.shape if not isinstance(size, Rest)]
+        self.told.add(role.name)
         counts = kind.nvec or (kind.n,)
         text = self._number(counts[0], role)
         if len(counts) > 1:
@@ -269,6 +267,7 @@ class _Planner:
         name = str(size)
         if name in self.params:
             return self.params[name]
+        self.told.add(role.name)
         axis = next(place for place, one in enumerate(role.dims) if str(one) == name) - len(role.dims)
         return f"{variable(role.name)}.shape[{axis}]"
 
