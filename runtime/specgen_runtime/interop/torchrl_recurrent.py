@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 
-def torchrl_recurrent_mode() -> AbstractContextManager[None]:
-    """TorchRL's `set_recurrent_mode(True)`; nothing where TorchRL is not loaded, so that no network is its."""
+def torchrl_recurrent_mode() -> AbstractContextManager[None] | None:
+    """TorchRL's `set_recurrent_mode(True)`; None where TorchRL is not loaded, so that no network is its."""
     modules = sys.modules.get("torchrl.modules")
     mode = getattr(modules, "set_recurrent_mode", None)
-    return nullcontext() if mode is None else mode(True)
+    return None if mode is None else mode(True)

@@ -19,7 +19,10 @@ class over_sequences:  # noqa: N801
     """Within it, recurrent networks read sequences whose last batch dimension is time: ours, and TorchRL's if loaded."""
 
     def __init__(self) -> None:
-        self._modes = (set_recurrent_mode(True), torchrl_recurrent_mode())
+        # torch.compile can't enter a context of no effect that is not in a `with` statement
+        self._modes = [
+            mode for mode in (set_recurrent_mode(True), torchrl_recurrent_mode()) if mode is not None
+        ]
 
     def __enter__(self) -> None:
         for mode in self._modes:
