@@ -5,6 +5,7 @@ property tests that try the same examples each time (`--hypothesis-profile=explo
 import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -59,6 +60,14 @@ def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Tests that `make quick` has no time for are left out."""
     return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None
+
+
+def pytest_runtest_teardown() -> None:
+    """Processes that tests start inherit no options of tensordict that other tests, or TorchRL, have set."""
+    if "tensordict" in sys.modules:
+        from specgen_runtime.envs.batched.pool import clear_unset_options
+
+        clear_unset_options()
 
 
 def pytest_collection_finish() -> None:
