@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
@@ -271,7 +271,7 @@ def _combined(
         for name, value in () if source is None else source.items():
             if not left_out.get(name, _KEEP):
                 continue
-            if isinstance(value, TensorDictBase) and not is_non_tensor(value):
+            if is_tensor_collection(value) and not is_non_tensor(value):
                 result.pop(name, None)
                 below.setdefault(name, [None, None])[place] = value
             else:
