@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, is_tensorclass
 from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
@@ -271,12 +271,13 @@ def _combined(
         for name, value in () if source is None else source.items():
             if not left_out.get(name, _KEEP):
                 continue
-            if is_tensor_collection(value) and not is_non_tensor(value):
+            if isinstance(value, TensorDictBase) and not is_non_tensor(value):
                 result.pop(name, None)
                 below.setdefault(name, [None, None])[place] = value
             else:
                 below.pop(name, None)
-                result.set(name, value)
+                nested_class = is_tensorclass(value) and not is_non_tensor(value)
+                result.set(name, value.copy() if nested_class else value)
     for name, (first, second) in below.items():
         inner = _combined(
             first,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
+from tensordict import LazyStackedTensorDict, TensorDictBase, is_non_tensor
 from torch import Tensor
 
 from specgen_runtime.envs.done import DoneSet, item_mask, masks_for_key, rows_mask
@@ -61,7 +61,7 @@ def _merge(
     for name, new in fresh.items():
         key = (*path, name)
         kept = old.get(name, None)
-        if is_tensor_collection(new) and not is_non_tensor(new) and kept is not None:
+        if isinstance(new, TensorDictBase) and not is_non_tensor(new) and kept is not None:
             _merge(kept, new, masks, key, batch_ndim, fill, what)
             continue
         mask = masks_for_key(masks, key, batch_ndim)
