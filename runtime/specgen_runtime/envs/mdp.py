@@ -276,8 +276,9 @@ def _combined(
                 below.setdefault(name, [None, None])[place] = value
             else:
                 below.pop(name, None)
-                nested_class = is_tensorclass(value) and not is_non_tensor(value)
-                result.set(name, value.copy() if nested_class else value)
+                # a container that is no tensordict is taken whole, but not shared
+                container = is_tensorclass(value) and not is_non_tensor(value)
+                result.set(name, value.copy() if container else value)
     for name, (first, second) in below.items():
         inner = _combined(
             first,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.llm.families import chat_of_text, template_of
 from specgen_runtime.llm.history import History
-from specgen_runtime.llm.messages import Chat, as_rows, chats_of
+from specgen_runtime.llm.messages import Chat, as_rows, chats_of, objects_of
 from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.llm.templates import render
 from specgen_runtime.specs import Composite, NonTensor, Unbounded
@@ -152,7 +152,7 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         for name in PARTS:
             if (texts := self._tensordict.get(name, None)) is not None:
                 limit = {"max_length": tokenizer.model_max_length} if truncation else {}
-                flat = texts.reshape(-1).tolist() if texts.batch_dims else [texts.data]
+                flat = objects_of(texts)
                 rows = tokenizer(flat, add_special_tokens=False, truncation=truncation, **limit)["input_ids"]
                 entries[name] = Ragged.of([torch.tensor(row, dtype=torch.int64) for row in rows])
         if padding:
@@ -174,7 +174,7 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         chats: dict[str, list[Chat]] = {}
         for name in ("prompt", "full"):
             if (texts := self._tensordict.get(name, None)) is not None:
-                flat = texts.reshape(-1).tolist() if texts.batch_dims else [texts.data]
+                flat = objects_of(texts)
                 chats[name] = [
                     chat_of_text(each, tokenizer, template=chat_template, name=chat_template_name)
                     for each in flat
@@ -224,7 +224,7 @@ class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             ValueError: the tokens are padded: ids do not tell padding from what was said.
         """
         flags = self._tensordict.get("padded", None)
-        if flags is not None and any(flags.reshape(-1).tolist() if flags.batch_dims else [flags.data]):
+        if flags is not None and any(objects_of(flags)):
             raise ValueError(
                 "padded tokens are not turned into text: ids do not tell padding from what was said"
             )

@@ -10,7 +10,8 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor,
 from torch import Tensor
 
 from specgen_runtime.llm.messages import Chat, chats_of
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.llm.ragged import Ragged, leaves, rows_at
+from specgen_runtime.objectives.keys import listed
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Sequences", "chats_at", "mask_at", "texts_at", "tokens_at", "write_rows", "written_to"]
@@ -51,7 +52,7 @@ def texts_at(data: TensorDictBase, key: NestedKey) -> list[str]:
         TypeError: it is not a text for each row.
     """
     value = _entry(data, key)
-    texts = _flat(value.tolist() if is_non_tensor(value) else value)
+    texts = leaves(value.tolist() if is_non_tensor(value) else value)
     if isinstance(value, NonTensorData) and data.batch_dims and len(texts) == 1:
         texts *= data.numel()  # equal ones are kept once
     if len(texts) != data.numel() or not all(isinstance(text, str) for text in texts):
@@ -73,7 +74,7 @@ def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) 
         TypeError: the tokens are no integers.
         ValueError: tokens and mask have different shapes.
     """
-    value = _rows(data, key)
+    value = rows_at(data, key)
     if value is None:
         return None
     if isinstance(value, list):
@@ -82,7 +83,7 @@ def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) 
     if value.is_floating_point() or value.is_complex():
         raise TypeError(f"tokens at {key!r} are whole numbers, got {value.dtype}")
     ids = value.reshape(-1, value.shape[-1])
-    found = next((mask for mask in (_rows(data, name) for name in masks) if mask is not None), None)
+    found = next((mask for mask in (rows_at(data, name) for name in masks) if mask is not None), None)
     if found is None:
         return Sequences(ids, torch.ones_like(ids, dtype=torch.bool))
     if not isinstance(found, Tensor) or found.shape != value.shape:
@@ -92,7 +93,7 @@ def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) 
 
 def mask_at(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | None:
     """A mask of tokens that were read, ``[rows, width]``; None if there is none of their shape."""
-    value = _rows(data, key)
+    value = rows_at(data, key)
     if isinstance(value, list):
         ragged = Ragged.of(value)
         value = ragged.padded(False) if ragged.lengths.tolist() == like.attention.sum(-1).tolist() else None
@@ -178,27 +179,9 @@ def _entry(data: TensorDictBase, key: NestedKey) -> Any:
     value = data.get(key, None)
     if value is None:
         raise KeyError(
-            f"a language model reads {key!r}, which is not in the tensordict; it holds {_listed(data)}"
+            f"a language model reads {key!r}, which is not in the tensordict; it holds {listed(data)}"
         )
     return value
-
-
-def _listed(data: TensorDictBase) -> str:
-    return ", ".join(sorted(repr(key) for key in data.keys(True, True))) or "nothing"
-
-
-def _rows(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | None:
-    value: Any = data.get(key, None, as_list=True)
-    if value is None or (isinstance(value, Tensor) and not value.is_nested):
-        return value
-    return _flat(list(value.unbind()) if isinstance(value, Tensor) else value)
-
-
-def _flat(value: Any) -> list[Any]:
-    """The leaves of nested lists."""
-    if not isinstance(value, list | tuple):
-        return [value]
-    return [leaf for one in value for leaf in _flat(one)]
 
 
 def _shape(found: Tensor | list[Tensor]) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, clipped, kl_estimate, log_ratio
 from specgen_runtime.llm.log_probs import moment_after, put_rows
 from specgen_runtime.llm.ragged import Ragged, rows_at
+from specgen_runtime.objectives.keys import listed
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import normal_key
@@ -230,9 +231,8 @@ class KLComputation(KLPenalty):
         found = [rows_at(data, key) for key in self.in_keys]
         for key, value in zip(self.in_keys, found, strict=True):
             if value is None:
-                held = ", ".join(sorted(map(repr, data.keys(True, True))))
                 raise KeyError(
-                    f"KLComputation reads {key!r}, which is not in the tensordict (it holds {held})"
+                    f"KLComputation reads {key!r}, which is not in the tensordict (it holds {listed(data)})"
                 )
         first, second = found
         if isinstance(first, Tensor) != isinstance(second, Tensor):

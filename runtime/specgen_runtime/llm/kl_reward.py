@@ -16,6 +16,7 @@ from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, scored_tokens, scoring, zero_rows
 from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.llm.wrapper import TransformersWrapper
+from specgen_runtime.objectives.keys import listed
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -99,7 +100,7 @@ class KLRewardTransform(KLPenalty):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         log_probs = rows_at(tensordict, self.log_prob_key)
         if log_probs is None:
-            held = ", ".join(sorted(map(repr, tensordict.keys(True, True))))
+            held = listed(tensordict)
             raise KeyError(
                 f"KLRewardTransform reads {self.log_prob_key!r}, which is not in the tensordict ({held})"
             )

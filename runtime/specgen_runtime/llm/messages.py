@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict, cast
 
 from tensordict import NonTensorData, NonTensorStack, is_non_tensor
 
-__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of"]
+__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of", "objects_of"]
 
 MARKS = ("\ue000", "\ue001")
 """Characters for private use that mark spans while a template is rendered: no message may contain them."""
@@ -123,3 +123,8 @@ def as_rows(chats: Sequence[Any], batch_size: Sequence[int]) -> NonTensorData | 
     width = len(chats) // batch_size[0]
     parts = [as_rows(chats[k * width : (k + 1) * width], batch_size[1:]) for k in range(batch_size[0])]
     return NonTensorStack(*parts)
+
+
+def objects_of(leaf: NonTensorData | NonTensorStack) -> list[Any]:
+    """The objects that `as_rows` made a leaf of: one for each row."""
+    return leaf.reshape(-1).tolist() if leaf.batch_dims else [leaf.data]

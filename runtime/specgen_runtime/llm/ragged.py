@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Ragged", "rows_at", "stacked_rows"]
+__all__ = ["Ragged", "leaves", "rows_at", "stacked_rows"]
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,24 @@ class Ragged:
 
 
 def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | None:
-    """The entry of a tensordict: a tensor, or a list of rows where they are of different lengths; None without it."""
+    """The entry of a tensordict: a tensor, or a list of rows where they are of different lengths; None without it.
+
+    Of several batch dimensions the last varies fastest in the list.
+    """
     value: Any = data.get(key, None, as_list=True)
-    if isinstance(value, Tensor) and value.is_nested:
-        value = list(value.unbind())
-    if isinstance(value, list) and len({row.shape for row in value}) == 1:
-        return torch.stack(value)  # rows of a lazy stack that have one length
-    return value  # type: ignore[no-any-return]
+    if value is None or (isinstance(value, Tensor) and not value.is_nested):
+        return value
+    rows = leaves(list(value.unbind()) if isinstance(value, Tensor) else value)
+    if rows and len({row.shape for row in rows}) == 1:  # rows of a lazy stack that have one length
+        return torch.stack(rows).reshape(*data.batch_size, *rows[0].shape)
+    return rows
+
+
+def leaves(nested: Any) -> list[Any]:
+    """The leaves of nested lists."""
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [leaf for one in nested for leaf in leaves(one)]
 
 
 def stacked_rows(**columns: Sequence[Tensor]) -> LazyStackedTensorDict:
