@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.llm.chat_texts import ChatTexts
+from specgen_runtime.llm.containers import ChatHistory, Text
 from specgen_runtime.llm.messages import Chat, Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import GroupedPrompts, Prompts, Row
 from specgen_runtime.llm.rewards import Reward, scores_of
@@ -170,12 +171,15 @@ class ChatEnv(EnvBase[Any]):
         def composite(**entries: Any) -> Composite:
             return Composite(entries, shape=size, device=device)
 
+        def container(kind: Any, **entries: Any) -> Composite:
+            return Composite(entries, shape=size, device=device, data_cls=kind)
+
         def carried() -> dict[str, Any]:
             number = Unbounded((*size, 1), dtype=torch.int64, device=device)
-            texts = {} if self.texts is None else {"text": composite(prompt=objects(""))}
+            texts = {} if self.texts is None else {"text": container(Text, prompt=objects(""))}
             return {
                 **texts,
-                "history": composite(prompt=objects(self._placeholder[:1])),
+                "history": container(ChatHistory, prompt=objects(self._placeholder[:1])),
                 self.data_key: objects({self.data_key: ""}),
                 "group": number,
                 "turn": number.clone(),
@@ -187,8 +191,10 @@ class ChatEnv(EnvBase[Any]):
             observed["metrics"] = composite(**{name: value.clone() for name in self.metrics})
         self.observation_spec = composite(**observed)
         self.state_spec = composite(**carried())
-        example = self._placeholder if self.texts is None else ""
-        self.action_spec = composite(**{self.input_mode: composite(full=objects(example))})
+        if self.texts is None:
+            self.action_spec = composite(history=container(ChatHistory, full=objects(self._placeholder)))
+        else:
+            self.action_spec = composite(text=container(Text, full=objects("")))
         self.reward_spec = value
         flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
         self.done_spec = composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
@@ -334,13 +340,14 @@ class ChatEnv(EnvBase[Any]):
             return TensorDict(entries, batch_size=self.batch_size, device=self.device)
 
         entries = {
-            "history": tensordict(prompt=as_rows(chats, self.batch_size)),
+            "history": ChatHistory._from_tensordict(tensordict(prompt=as_rows(chats, self.batch_size))),
             self.data_key: as_rows(rows, self.batch_size),
             "group": self._column(groups),
             "turn": self._column(turns),
         }
         if self.texts is not None:
-            entries["text"] = tensordict(prompt=as_rows(list(map(self.texts.prompt, chats)), self.batch_size))
+            texts = as_rows(list(map(self.texts.prompt, chats)), self.batch_size)
+            entries["text"] = Text._from_tensordict(tensordict(prompt=texts))
         if self.metrics:
             entries["metrics"] = tensordict(**{name: scores[name] for name in self.metrics})
         return tensordict(**entries)
