@@ -12,6 +12,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.llm.chat_texts import ChatTexts
 from specgen_runtime.llm.containers import ChatHistory, Text
+from specgen_runtime.llm.incremental_tokenizer import IncrementalTokenizer
 from specgen_runtime.llm.messages import Chat, Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import GroupedPrompts, Prompts, Row
 from specgen_runtime.llm.rewards import Reward, scores_of
@@ -161,6 +162,26 @@ class ChatEnv(EnvBase[Any]):
         if repeats and group_repeats:
             sizes = (rows * repeats,)
         return cls(dataloader, group=repeats or 1, batch_size=sizes, **kwargs)
+
+    @classmethod
+    def with_tokenizer(cls, *args: Any, tokenizer: Any, pad_to: int | None = None, **kwargs: Any) -> Any:
+        """Make an environment that observes the tokens of its conversations, too: see `IncrementalTokenizer`.
+
+        Args:
+            *args: of the constructor.
+            tokenizer: of `transformers`.
+            pad_to: the width of tokens; None for the longest row's.
+            **kwargs: of the constructor.
+
+        Returns:
+            A `TransformedEnv`.
+        """
+        env = cls(*args, tokenizer=tokenizer, **kwargs)
+        options = dict(kwargs.get("template_kwargs") or {})
+        named = {name: options.pop(name, None) for name in ("chat_template", "chat_template_name")}
+        return env.append_transform(
+            IncrementalTokenizer(tokenizer, pad_to=pad_to, variables=options, **named)
+        )
 
     def _set_specs(self) -> None:
         size, device = self.batch_size, self.device

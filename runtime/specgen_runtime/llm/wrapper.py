@@ -190,7 +190,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if input_mode == "tokens":
             self.optional_in_keys = [attention_mask_key, *([] if generate else masks)]
         elif input_mode == "history" and prefer_tokens is not False:
-            self.optional_in_keys = [within(tokens_key, "full"), *(masks[:1] if generate else masks)]
+            known = [within(tokens_key, "prompt"), attention_mask_key] if generate else []
+            self.optional_in_keys = [*known, within(tokens_key, "full"), *(masks[:1] if generate else masks)]
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
         self._given = given
@@ -273,12 +274,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             if found is None:
                 raise KeyError(f"a language model reads {self.input_key!r}, which is not in the tensordict")
             return found
-        known = None
-        if self.input_mode == "history" and self.prefer_tokens is not False:
+        if self.input_mode == "history" and self.prefer_tokens is not False and not self.generate:
             known = self._given_tokens(tensordict, key := within(self.tokens_key, "full"))
-            if not self.generate and known is not None and known.assistant is not None:
+            if known is not None and known.assistant is not None:
                 return known
-            if not self.generate and self.prefer_tokens:
+            if self.prefer_tokens:
                 raise KeyError(
                     f"prefer_tokens=True: {key!r}, or the assistant's mask, is not in the tensordict"
                 )
@@ -298,8 +298,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             **options,
         )
         ids = rendered.ids
-        if known is not None and self.generate:
-            ids = Ragged.of(continued(rendered.text, ids.rows(), known.rows(), self.tokenizer))
+        if self.prefer_tokens is not False and self.generate:
+            for part in ("prompt", "full"):  # of which the second one goes further
+                known = self._given_tokens(tensordict, within(self.tokens_key, part))
+                if known is not None:
+                    ids = Ragged.of(continued(rendered.text, ids.rows(), known.rows(), self.tokenizer))
         return self.keys.sequences(ids, rendered.assistant, rendered.text)
 
     def _given_tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:
