@@ -110,8 +110,8 @@ def states_before(
     Arguments are those of `score_tokens`; all that are scored have a predecessor, and there is one.
     """
     ids, attention, scored = (value.to(device_of(scorer.model)) for value in (ids, attention, scored))
-    places = scored.nonzero(as_tuple=True)
-    runs = list(_runs(scorer, ids, attention, places, packed, max_tokens, max_rows, verify))
+    rows, columns = scored.nonzero(as_tuple=True)
+    runs = list(_runs(scorer, ids, attention, (rows, columns), packed, max_tokens, max_rows, verify))
     order = torch.cat([which for which, _ in runs])
     return torch.cat([states for _, states in runs])[order.argsort()]
 

@@ -348,8 +348,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         shape = (*tensordict.batch_size, found.ids.shape[-1])
 
         def run(entropy: bool) -> Chosen:
-            chosen = self.score(found, scored, entropy=entropy)
-            return Chosen(*(None if one is None else one.reshape(shape) for one in chosen))
+            log_probs, entropies = self.score(found, scored, entropy=entropy)
+            return Chosen(log_probs.reshape(shape), None if entropies is None else entropies.reshape(shape))
 
         masks = found.attention.reshape(shape), scored.reshape(shape)
         return TokenDistribution(found.ids.reshape(shape), *masks, run, self.with_entropy)
