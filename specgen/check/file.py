@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specgen.check.allow import apply_allow
 from specgen.check.chains.chain import CheckedChain, check_chain
 from specgen.check.env import check_env
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms.transform import CheckedTransform, check_transform
@@ -39,6 +40,7 @@ class CheckedFile:
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
+    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,14 @@ class Interface:
         envs: its environments.
         transforms: its transforms.
         losses: its losses, as those know them that extend them.
+        models: its language models.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     losses: Mapping[str, ParentLoss]
+    models: Mapping[str, Checked[CheckedLanguageModel]]
 
 
 def check_file(
@@ -113,6 +117,11 @@ def check_file(
             visible["transforms"],
         )
         checked.losses, losses = check_losses(file, module, imported, others, sink)
+    if file.module.models:
+        from specgen.check.language_models.declared import check_models
+
+        seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
+        checked.models = check_models(file, module, seen, sink)
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -129,7 +138,7 @@ def check_file(
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(_named_specs(file), checked.envs, checked.transforms, losses)
+    return checked, Interface(_named_specs(file), checked.envs, checked.transforms, losses, checked.models)
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
