@@ -3,6 +3,7 @@
 from specgen_runtime.data.prioritized import PrioritizedSampler
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+from specgen_runtime.data.slices import SliceSampler, SliceSamplerWithoutReplacement
 from specgen_runtime.data.storages import LazyMemmapStorage, LazyTensorStorage, Storage, TensorStorage
 from specgen_runtime.data.tensordict_replay_buffer import (
     PrioritizedReplayBuffer,
@@ -22,6 +23,8 @@ __all__ = [
     "RoundRobinWriter",
     "Sampler",
     "SamplerWithoutReplacement",
+    "SliceSampler",
+    "SliceSamplerWithoutReplacement",
     "Storage",
     "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
