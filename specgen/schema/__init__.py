@@ -1,6 +1,7 @@
 """The declarations of the language as pydantic models: what a schema file or a Python program may say."""
 
 from specgen.schema.chain import Chain
+from specgen.schema.chat import Chat, Reward
 from specgen.schema.env import Env, Function, Gymnasium, Python
 from specgen.schema.fields import Const, Declaration, Param, Spec
 from specgen.schema.loss import Loss
@@ -9,6 +10,7 @@ from specgen.schema.transform import Transform
 
 __all__ = [
     "Chain",
+    "Chat",
     "Const",
     "Declaration",
     "Env",
@@ -18,6 +20,7 @@ __all__ = [
     "Module",
     "Param",
     "Python",
+    "Reward",
     "Spec",
     "Transform",
 ]
