@@ -159,6 +159,7 @@ _RUNTIME_MODULES = (
     "as_qvalue_ensemble",
     "as_qvalue_network",
 )
+_RUNTIME_LLM = ("TransformersWrapper", "load_template")
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
 IMPORTABLE: dict[str, Import] = {
@@ -203,6 +204,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_LLM},
     **{
         name: Import("specgen_runtime.row_networks", name)
         for name in ("NetworkRows", "RowNetwork", "row_network")

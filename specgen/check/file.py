@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specgen.check.allow import apply_allow
 from specgen.check.chains.chain import CheckedChain, check_chain
 from specgen.check.env import check_env
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.rewards import CheckedReward, check_rewards
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
@@ -40,6 +41,7 @@ class CheckedFile:
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
+    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
     rewards: dict[str, CheckedReward] = field(default_factory=dict)
 
 
@@ -52,6 +54,7 @@ class Interface:
         envs: its environments.
         transforms: its transforms.
         losses: its losses, as those know them that extend them.
+        models: its language models.
         rewards: its rewards of conversations.
     """
 
@@ -59,6 +62,7 @@ class Interface:
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     losses: Mapping[str, ParentLoss]
+    models: Mapping[str, Checked[CheckedLanguageModel]]
     rewards: Mapping[str, CheckedReward]
 
 
@@ -127,6 +131,11 @@ def check_file(
             visible["transforms"],
         )
         checked.losses, losses = check_losses(file, module, imported, others, sink)
+    if file.module.models:
+        from specgen.check.language_models.declared import check_models
+
+        seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
+        checked.models = check_models(file, module, seen, sink)
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -143,7 +152,9 @@ def check_file(
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(_named_specs(file), checked.envs, checked.transforms, losses, checked.rewards)
+    return checked, Interface(
+        _named_specs(file), checked.envs, checked.transforms, losses, checked.models, checked.rewards
+    )
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:

@@ -67,6 +67,10 @@ def plan_file(
         from specgen.plan.losses.loss import plan_loss  # only loaded for files that have losses
 
         items += plan_loss(loss)
+    for model in checked.models.values():
+        from specgen.plan.language_models import plan_language_model  # only loaded for files that have models
+
+        items.append(plan_language_model(model))
     for chain in checked.chains.values():
         base = chain.value.env.value
         module = own if base.module == own.module else modules[base.module]
@@ -93,6 +97,7 @@ def plan_file(
         one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
     }
     functions = tuple(spec.function for spec in checked.specs.values())
+    functions += tuple(model.value.maker for model in checked.models.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 
 

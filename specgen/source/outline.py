@@ -85,7 +85,7 @@ class Outline:
         specs: a digest of what its `specs:` say.
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
-        extends: whether a loss of it extends another one.
+        extends: whether a loss of it extends another one, or a model is like another one.
     """
 
     path: str
