@@ -88,7 +88,7 @@ def flag_code(type: Type) -> SpecCode:
 
 
 def _made(cls: str, *arguments: str, uses: Iterable[str] = ()) -> SpecCode:
-    return SpecCode(f"{cls}({', '.join(arguments)})", frozenset((cls, "torch", *uses)), cls)
+    return SpecCode(f"{cls}({', '.join(arguments)})", frozenset((cls, "torch", *uses)), cls=cls)
 
 
 def composite_code(
