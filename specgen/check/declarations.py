@@ -9,15 +9,27 @@ from collections.abc import Iterator
 from specgen.check.language_models.model import maker_of
 from specgen.check.model import snake
 from specgen.check.names import INVERSE, MADE_FUNCTIONS, refusal, refused
+from specgen.check.rewards import reward_protocol
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.imported import NAMES_READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
-from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, TRANSFORM_PYTHON_SUFFIXES, ClassName
+from specgen.source.outline import (
+    CHAT_SUFFIXES,
+    PYTHON_SUFFIXES,
+    SUFFIXES,
+    TRANSFORM_PYTHON_SUFFIXES,
+    ClassName,
+)
 
-SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
+SECTIONS = {
+    "envs": "environment",
+    "transforms": "transform",
+    "chains": "chain",
+    "losses": "loss",
+}
 """The sections whose entries become classes, and what an entry is called."""
 
 PYTHON_NAMES = frozenset(
@@ -118,10 +130,14 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
             env = file.module.envs.get(key.text)
             transform = file.module.transforms.get(key.text) if section == "transforms" else None
             more: tuple[str, ...] = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
+            more = CHAT_SUFFIXES if env is not None and env.chat is not None else more
             more = (
                 TRANSFORM_PYTHON_SUFFIXES if transform is not None and transform.python is not None else more
             )
             yield ClassName(key.text, what, snake(key.text), (*SUFFIXES, *more), key.span)
+    for name in file.module.rewards:
+        made = reward_protocol(name)
+        yield ClassName(made, "reward", snake(made), ("Row",), file.key_span("rewards", name))
 
 
 def _hides(file: SchemaFile, name: ClassName) -> str | None:

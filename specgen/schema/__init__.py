@@ -1,6 +1,7 @@
 """The declarations of the language as pydantic models: what a schema file or a Python program may say."""
 
 from specgen.schema.chain import Chain
+from specgen.schema.chat import Chat, Reward
 from specgen.schema.env import Env, Function, Gymnasium, Python
 from specgen.schema.fields import Const, Declaration, Param, Spec
 from specgen.schema.language_model import CausalLM, Generate, LanguageModel
@@ -11,6 +12,7 @@ from specgen.schema.transform import Transform
 __all__ = [
     "CausalLM",
     "Chain",
+    "Chat",
     "Const",
     "Declaration",
     "Env",
@@ -22,6 +24,7 @@ __all__ = [
     "Module",
     "Param",
     "Python",
+    "Reward",
     "Spec",
     "Transform",
 ]
