@@ -41,8 +41,8 @@ class CheckedFile:
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
-    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
     rewards: dict[str, CheckedReward] = field(default_factory=dict)
+    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class Interface:
         envs: its environments.
         transforms: its transforms.
         losses: its losses, as those know them that extend them.
-        models: its language models.
         rewards: its rewards of conversations.
+        models: its language models.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     losses: Mapping[str, ParentLoss]
-    models: Mapping[str, Checked[CheckedLanguageModel]]
     rewards: Mapping[str, CheckedReward]
+    models: Mapping[str, Checked[CheckedLanguageModel]]
 
 
 def check_file(
@@ -152,9 +152,10 @@ def check_file(
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(
-        _named_specs(file), checked.envs, checked.transforms, losses, checked.models, checked.rewards
+    interface = Interface(
+        _named_specs(file), checked.envs, checked.transforms, losses, checked.rewards, checked.models
     )
+    return checked, interface
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:
