@@ -14,7 +14,7 @@ from specgen_runtime.llm.kl import RetrieveKL
 from specgen_runtime.llm.kl_estimators import kl_estimate
 from specgen_runtime.llm.kl_penalty import KLComputation
 from specgen_runtime.llm.kl_reward import KLRewardTransform
-from specgen_runtime.llm.loading import load_model, load_tokenizer
+from specgen_runtime.llm.loading import load_model, load_template, load_tokenizer
 from specgen_runtime.llm.log_probs import RetrieveLogProb
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import Prompts
@@ -69,6 +69,7 @@ __all__ = [
     "group_advantage",
     "kl_estimate",
     "load_model",
+    "load_template",
     "load_tokenizer",
     "render_batch",
 ]

@@ -10,6 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import D, S
 from specgen_runtime.llm.chat_texts import ChatTexts
 from specgen_runtime.llm.containers import ChatHistory, Text
 from specgen_runtime.llm.incremental_tokenizer import IncrementalTokenizer
@@ -26,7 +27,7 @@ Tools = Callable[[Chat, Mapping[str, Any]], Sequence[Message] | None]
 """Given a conversation and the row that it began with: the messages that follow the answer, or None at the end."""
 
 
-class ChatEnv(EnvBase[Any]):
+class ChatEnv(EnvBase[D, S]):
     """Conversations about the prompts of a source, with a reward for each when it has ended.
 
     A reset takes the next prompts and observes the conversations that begin with them; the action is the same
