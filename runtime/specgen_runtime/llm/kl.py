@@ -7,8 +7,12 @@ from typing import Any, Literal
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
+from specgen_runtime.llm.chosen import full_kl_of
+from specgen_runtime.llm.entries import Sequences
 from specgen_runtime.llm.families import template_of
+from specgen_runtime.llm.head import evaluating
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import (
     WhichTokens,
@@ -32,6 +36,7 @@ class _ModelsKL(KLPenalty):
     """The KL of two models' log-probabilities of what `gen_model` reads; see `RetrieveKL`."""
 
     ref_model: TransformersWrapper
+    knows_distributions = True
 
     def __init__(
         self,
@@ -91,13 +96,16 @@ class _ModelsKL(KLPenalty):
         found = gen_model.sequences(tensordict)  # rendered once, for both
         scored = self.which(tensordict, found, gen_model)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
-            gen = gen_model.score(found, scored).log_probs
-        with torch.no_grad():
-            ref = ref_model.score(found, scored).log_probs.to(gen.dtype)
+            if self.estimator == "full":
+                gen, ref, full = _with_full_kl(gen_model, ref_model, found, scored)
+            else:
+                gen, full = gen_model.score(found, scored).log_probs, None
+                with torch.no_grad():
+                    ref = ref_model.score(found, scored).log_probs.to(gen.dtype)
         padded = gen_model.pad_output
         put_rows(next_tensordict, self.out_keys[0], gen, found.attention, padded)
         put_rows(next_tensordict, self.out_keys[1], ref, found.attention, padded)
-        self.penalise(next_tensordict, gen, ref, scored, found.attention, padded)
+        self.penalise(next_tensordict, gen, ref, scored, found.attention, padded, full=full)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
@@ -112,6 +120,38 @@ class _ModelsKL(KLPenalty):
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         return self.reward_spec(reward_spec, -1 if self.ref_model.pad_to is None else self.ref_model.pad_to)
+
+
+def _with_full_kl(
+    gen: TransformersWrapper, ref: TransformersWrapper, found: Sequences, scored: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-probabilities of both models and the KL of each token's distribution, ``[rows, width]`` each."""
+    for name, model in (("gen_model", gen), ("ref_model", ref)):
+        if model.warp.truncates:
+            raise ValueError(
+                f"estimator='full' compares the probabilities of all tokens; {name} draws with top-k or top-p, which are 0 "
+                "for some: give it log_probs_of='tempered' or 'model'"
+            )
+    if not bool(scored.any()):
+        nothing = gen.score(found, scored).log_probs
+        return nothing, nothing.detach(), nothing
+    places, targets = scored.nonzero(as_tuple=True), found.ids[scored]
+
+    def placed(values: Tensor) -> Tensor:
+        return values.new_zeros(scored.shape, device=scored.device).index_put(
+            places, values.to(scored.device)
+        )
+
+    with evaluating(gen.model), evaluating(ref.model):
+        states = gen.states_before(found, scored)
+        with torch.no_grad():
+            others = ref.states_before(found, scored)
+            of_ref = ref.scorer.chosen(others, targets.to(others.device), warp=ref.warp).log_probs
+        of_gen = gen.scorer.chosen(states, targets.to(states.device), warp=gen.warp).log_probs
+        size = int(gen.scorer.logits(states[:1].detach()).shape[-1])
+        heads = gen.scorer.logits, ref.scorer.logits
+        kl = full_kl_of((states, others), heads, (gen.warp, ref.warp), size)
+    return placed(of_gen), placed(of_ref.to(of_gen.dtype)), placed(kl)
 
 
 def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
