@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from specgen.check.language_models.model import TEMPLATES
 from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, Role, reward_entry
 from specgen.check.names import Names, refused, reserved_in_env
 from specgen.check.python_source import python_source
@@ -187,6 +188,10 @@ def _check_text(file: SchemaFile, path: tuple[str, ...], chat: Chat, sink: Sink)
         message = "`template` makes texts, and with `input: history` there are none"
         help = "write `input: text`, or leave it out: models have templates of their own"
         sink.add(rules.TEXT_TEMPLATE.at(file.key_span(*path, "template"), message, help=help))
+    elif chat.template is not None and chat.template not in TEMPLATES:
+        message = f"unknown chat template `{chat.template}`"
+        help = suggestion(chat.template, TEMPLATES) or f"known are {', '.join(TEMPLATES)}"
+        sink.add(rules.UNKNOWN_MODEL.at(file.span(*path, "template"), message, help=help))
 
 
 _WHAT = {"history": "conversation", "text": "text"}

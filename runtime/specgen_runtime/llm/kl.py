@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,10 +11,10 @@ from tensordict import TensorDictBase
 from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import (
+    WhichTokens,
     moment_after,
     put_rows,
     row_specs,
-    scored_tokens,
     scoring,
     zero_rows,
 )
@@ -39,23 +39,24 @@ class _ModelsKL(KLPenalty):
         ref_model: TransformersWrapper,
         keys: tuple[NestedKey, NestedKey],
         *,
-        assistant_only: bool,
+        which: WhichTokens,
         detach: bool,
-        empty: str,
         options: dict[str, Any],
         **penalty: Any,
     ) -> None:
         super().__init__(**penalty)
-        self.assistant_only, self.detach, self.empty, self.options = assistant_only, detach, empty, options
+        self.which, self.detach, self.options = which, detach, options
         self.out_keys = [*keys, self.kl_key]
         # Not submodules: the models are no part of the transform's state, and it trains none.
-        self.__dict__["ref_model"] = scoring(ref_model, "ref_model", assistant_only=assistant_only, **options)
+        self.__dict__["ref_model"] = scoring(
+            ref_model, "ref_model", assistant_only=which.assistant_only, **options
+        )
         self.__dict__["_gen_model"] = None
         if gen_model != "from_collector":
             self._take(gen_model)
 
     def _take(self, gen_model: TransformersWrapper) -> TransformersWrapper:
-        gen = scoring(gen_model, "gen_model", assistant_only=self.assistant_only, **self.options)
+        gen = scoring(gen_model, "gen_model", assistant_only=self.which.assistant_only, **self.options)
         _check_pair(gen, self.ref_model)
         self.__dict__["_gen_model"] = gen
         self.in_keys = [gen.input_key]
@@ -88,7 +89,7 @@ class _ModelsKL(KLPenalty):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         gen_model, ref_model = self.gen_model, self.ref_model
         found = gen_model.sequences(tensordict)  # rendered once, for both
-        scored = scored_tokens(found, self.assistant_only, self.empty)
+        scored = self.which(tensordict, found, gen_model)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
             gen = gen_model.score(found, scored).log_probs
         with torch.no_grad():
@@ -176,7 +177,10 @@ class RetrieveKL(Compose):
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward; see `KLPenalty`.
         coeff: of the penalty in the reward.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
-        penalty: `estimator`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
+        penalty: `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
 
     Raises:
         ValueError: a model is missing, or given in two ways; generates or returns no log-probabilities; the two do
@@ -208,6 +212,9 @@ class RetrieveKL(Compose):
         add_to_reward: bool = True,
         coeff: float = 1.0,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
         **penalty: Any,
     ) -> None:
@@ -229,15 +236,15 @@ class RetrieveKL(Compose):
             "history_key": history_key,
             "padding_side": padding_side,
             "device": device,
+            "roles": roles,
         }
         super().__init__(
             _ModelsKL(
                 gen,
                 ref,
                 keys,
-                assistant_only=assistant_only,
+                which=WhichTokens(assistant_only, empty, exclude_tokens, mask_key),
                 detach=detach,
-                empty=empty,
                 options=options,
                 kl_key=kl_key,
                 add_to_reward=add_to_reward,

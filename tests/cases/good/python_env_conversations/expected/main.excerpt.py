@@ -88,8 +88,8 @@ class Sums(GeneratedChatEnv["SumsData", "SumsSpecs"]):
         Args:
             source: the rows that conversations begin with, in place of what `mypackage.data:load` gives.
             shuffle: whether a source that is a sequence is shuffled in each epoch.
-            batch_size: of the conversations, a multiple of 8, of which each are about one prompt, or a
-                divisor of it; None: (8,).
+            batch_size: of the conversations, a multiple of 8 or a divisor of it: each 8 are about one
+                prompt; None: (8,).
             seed: of the order of the rows.
             device: where the tensors live.
         """
@@ -144,7 +144,7 @@ class Judged(GeneratedChatEnv["JudgedData", "JudgedSpecs"]):
     """
 
     _reward_path = "mypackage.rewards:judge"
-    _row_fields = {"rubric": "messages", "weight": "int"}
+    _row_fields = {"rubric": "messages", "tags": "any", "weight": "int"}
 
     def __init__(
         self, *, source: Iterable[JudgedRow] | None = None, shuffle: bool = True,
@@ -207,8 +207,8 @@ class SumsTrain(TransformedEnv["SumsTrainData", "SumsTrainSpecs"]):
         Args:
             source: the rows that conversations begin with, in place of what `mypackage.data:load` gives.
             shuffle: whether a source that is a sequence is shuffled in each epoch.
-            batch_size: of the conversations, a multiple of 8, of which each are about one prompt, or a
-                divisor of it; None: (8,).
+            batch_size: of the conversations, a multiple of 8 or a divisor of it: each 8 are about one
+                prompt; None: (8,).
             seed: of the order of the rows.
             device: where the tensors live.
         """
