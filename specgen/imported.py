@@ -159,7 +159,14 @@ _RUNTIME_MODULES = (
     "as_qvalue_ensemble",
     "as_qvalue_network",
 )
-_RUNTIME_LLM = ("TransformersWrapper", "load_template")
+_RUNTIME_LLM = (
+    "KLComputation",
+    "KLRewardTransform",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "TransformersWrapper",
+    "load_template",
+)
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
 IMPORTABLE: dict[str, Import] = {
