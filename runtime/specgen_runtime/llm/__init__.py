@@ -9,10 +9,10 @@ from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, T
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.families import add_chat_template
 from specgen_runtime.llm.history import History
-from specgen_runtime.llm.kl import RetrieveKL
+from specgen_runtime.llm.kl import CollectorWithPolicy, RayRetrieveKL, RetrieveKL
 from specgen_runtime.llm.kl_estimators import kl_estimate
 from specgen_runtime.llm.kl_penalty import KLComputation
-from specgen_runtime.llm.kl_reward import KLRewardTransform
+from specgen_runtime.llm.kl_reward import KLRewardTransform, RayKLRewardTransform
 from specgen_runtime.llm.loading import load_model, load_tokenizer
 from specgen_runtime.llm.log_probs import RetrieveLogProb
 from specgen_runtime.llm.messages import Message, as_rows, chats_of
@@ -24,6 +24,7 @@ from specgen_runtime.llm.wrapper import TransformersWrapper
 __all__ = [
     "ChatEnv",
     "ChatHistory",
+    "CollectorWithPolicy",
     "History",
     "KLComputation",
     "KLRewardTransform",
@@ -33,6 +34,8 @@ __all__ = [
     "Masks",
     "Message",
     "Prompts",
+    "RayKLRewardTransform",
+    "RayRetrieveKL",
     "Rendered",
     "RetrieveKL",
     "RetrieveLogProb",
