@@ -27,6 +27,7 @@ from torch import Tensor
 from tests.llm.conversations import conversations, model, tokenizer, wrapped
 from tests.llm.models import tiny_model
 from tests.llm.test_kl_environments import chat_env, sampling_policy
+from tests.ray.processes import process_of
 
 policy, reference = partial(wrapped, 0, pad_to=40), partial(wrapped, 1, pad_to=40)
 PAIR: dict[str, Any] = {"gen_model_factory": policy, "ref_model_factory": reference}
@@ -132,30 +133,10 @@ def test_the_reference_of_a_kl_reward(ray_cluster: None) -> None:
     assert transform.update_weights(model(0).state_dict()) == 1
     kl = transform(data[:, 0].clone())["next", "kl_penalty"]
     torch.testing.assert_close(kl, torch.zeros_like(kl), rtol=0, atol=1e-4)
-    os.kill(process_of(transform), signal.SIGKILL)
+    os.kill(process_of(transform.service), signal.SIGKILL)
     with pytest.raises(RuntimeError, match="the actor of this KLRewardTransform is gone"):
         transform(data[:, 0].clone())
     env.close()
-
-
-def process_of(transform: RayKLRewardTransform) -> int:
-    """The process of its actor, which tells the system about itself."""
-    import ray
-
-    held = transform.service._actors[0]
-    number: int = ray.get(held.__ray_call__.remote(lambda _: os.getpid()))
-    return number
-
-
-@pytest.mark.slow
-def test_models_that_do_not_fit_are_refused_by_the_actor(ray_cluster: None) -> None:
-    with pytest.raises(ValueError, match="pad_output differs: gen_model has False, ref_model True"):
-        RetrieveKL(
-            gen_model_factory=partial(wrapped, 0, pad_output=False),
-            ref_model_factory=partial(wrapped, 1),
-            use_ray_service=True,
-            timeout=300.0,
-        )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
@@ -10,6 +12,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 
+from tests.ray.processes import process_of, wait_for_end
 from tests.transforms.envs import Walk
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_cluster")]
@@ -81,6 +84,13 @@ def test_a_module_that_is_there_as_an_inverse() -> None:
     transform.train()
     action = torch.ones(100)
     assert (transform.inv(TensorDict(action=action))["action"] == 0).any()
+
+    # without a name nobody else can use the actor, and it ends here
+    assert isinstance(transform, RayModuleTransform)
+    with pytest.raises(TypeError, match="has no name by which another process could find it"):
+        pickle.dumps(transform.service)
+    process = process_of(transform.service)
     env.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="this ModuleTransform in a Ray actor is closed"):
         transform.inv(TensorDict(action=action))
+    wait_for_end(process)
