@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from specgen_runtime.llm.checkpointing import checkpointing
 from specgen_runtime.llm.chosen import PLAIN, Chosen, Warp
 from specgen_runtime.llm.head import Scorer, accepts, evaluating
 
@@ -39,11 +40,12 @@ def score_tokens(
     packed: bool = False,
     max_tokens: int | None = None,
     max_rows: int | None = None,
+    verify: bool = False,
 ) -> Chosen:
     """Return the log-probability of each scored token given those before it, and exactly 0 elsewhere.
 
     Padding may be on either side, or in between: a sequence is the tokens of a row that are attended. The model runs
-    in evaluation mode. It sees each sequence up to its last scored token; those without any are not run. Padding that
+    in evaluation mode; layers that checkpoint their gradients do so nevertheless (see `checkpointing`). It sees each sequence up to its last scored token; those without any are not run. Padding that
     it sees is behind a sequence, where a causal model needs neither a mask nor positions.
 
     Args:
@@ -56,6 +58,10 @@ def score_tokens(
         packed: whether sequences are put behind each other, where `can_pack` says that the model keeps them apart.
         max_tokens: how many tokens, with padding, are run at once; a longer sequence is run alone. None for all.
         max_rows: how many sequences are run at once; None for all.
+        verify: whether each run is compared with one of the whole model; see `HeadScorer`.
+
+    Raises:
+        HeadDiffersError: they do not agree.
 
     Returns:
         Float32 (float64 for such a model) ``[rows, time]``, of the device of ``ids``. With gradients enabled they
@@ -72,7 +78,7 @@ def score_tokens(
     lengths = ids.new_zeros(len(ids)).scatter_reduce_(0, rows, wanted, "amax")
     parts: list[Chosen] = []
     order: list[Tensor] = []
-    with evaluating(scorer.model):
+    with evaluating(scorer.model), checkpointing(scorer.model):
         for members in _groups(lengths.tolist(), packed, max_tokens, max_rows):
             index = torch.tensor(members, device=ids.device)
             kept = attention[index] & (places[index] < lengths[index, None])
@@ -84,7 +90,7 @@ def score_tokens(
             targets = ids[rows[which], columns[which]]
             if packed:
                 row, before = torch.zeros_like(row), before + starts[row]
-            parts.append(scorer(inputs, row, before, targets, warp=warp, entropy=entropy))
+            parts.append(scorer(inputs, row, before, targets, warp=warp, entropy=entropy, verify=verify))
             order.append(which)
     back = torch.cat(order)
     where = rows[back], columns[back]

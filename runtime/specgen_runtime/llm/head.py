@@ -16,10 +16,14 @@ from torch.nn import functional as F
 from specgen_runtime.llm.chosen import PLAIN, Chosen, Warp, chosen_log_probs, full_precision
 from specgen_runtime.objectives.layers import runs_forward_alone
 
-__all__ = ["HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
+__all__ = ["HeadDiffersError", "HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
 
 Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
+
+
+class HeadDiffersError(RuntimeError):
+    """A model makes its logits in another way than a probe has found."""
 
 
 class Scorer(Protocol):
@@ -43,6 +47,7 @@ class Scorer(Protocol):
         *,
         warp: Warp = PLAIN,
         entropy: bool = False,
+        verify: bool = False,
     ) -> Chosen:
         """Return the log-probabilities of tokens, ``[n]`` each.
 
@@ -53,6 +58,10 @@ class Scorer(Protocol):
             targets: int64 ``[n]``, the tokens.
             warp: what is done to the logits.
             entropy: whether the entropies are computed, too.
+            verify: whether the logits of the last column are compared with those of the model as a whole.
+
+        Raises:
+            HeadDiffersError: they do not agree.
         """
         ...
 
@@ -96,11 +105,14 @@ class HeadScorer:
         *,
         warp: Warp = PLAIN,
         entropy: bool = False,
+        verify: bool = False,
     ) -> Chosen:
         """See `Scorer`."""
-        hidden = self.body(**inputs, use_cache=False)[0][rows, columns]
+        states = self.body(**inputs, use_cache=False)[0]
+        if verify:
+            self._verify(inputs, states[:, -1].detach())
         return chosen_log_probs(
-            hidden,
+            states[rows, columns],
             targets,
             self.logits,
             self.vocabulary,
@@ -108,6 +120,16 @@ class HeadScorer:
             warp=warp,
             entropy=entropy,
         )
+
+    @torch.no_grad()
+    def _verify(self, inputs: Mapping[str, Any], states: Tensor) -> None:
+        only = {"logits_to_keep": 1} if accepts(self.model, "logits_to_keep") else {}
+        wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
+        raw = self.head(states)
+        if not _agree(raw if self.post is None else self.post(raw), wanted):
+            raise HeadDiffersError(
+                f"the logits of {type(self.model).__name__} are not those that its head and its configuration give"
+            )
 
 
 @dataclass(frozen=True)
@@ -133,6 +155,7 @@ class LogitsScorer:
         *,
         warp: Warp = PLAIN,
         entropy: bool = False,
+        verify: bool = False,
     ) -> Chosen:
         """See `Scorer`."""
         kept, places = torch.unique(columns, return_inverse=True)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from tensordict import TensorDictBase
 
-from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, zero_rows
-from specgen_runtime.llm.rendering import tokenizer_identity
-from specgen_runtime.llm.scoring_models import (
-    RayScoringModels,
-    ScoringModels,
-    model_of,
-    scoring,
-)
+from specgen_runtime.llm.policy_and_reference import PolicyAndReference, policy_of
+from specgen_runtime.llm.scoring_models import RayScoringModels, model_of
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.services import RayService, actor_options
 from specgen_runtime.specs import Composite
@@ -25,63 +19,7 @@ from specgen_runtime.transforms import Compose
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["CollectorWithPolicy", "RayRetrieveKL", "RetrieveKL"]
-
-
-class CollectorWithPolicy(Protocol):
-    """What `RetrieveKL` asks of a collector: anything that was given to `TransformedEnv.register_collector`.
-
-    TorchRL's collectors are such things, and call it themselves on what `to_torchrl` made of an environment.
-    """
-
-    @property
-    def policy(self) -> Any:
-        """The policy, whose `get_new_version(**keywords)` is a `TransformersWrapper` of the same model that scores."""
-
-
-class PolicyAndReference(ScoringModels):
-    """The two models of a `RetrieveKL`: ``"gen_model"``, which may come later, and ``"ref_model"``.
-
-    Args:
-        gen_model: makes the policy; None if it comes later.
-        ref_model: makes the reference.
-        assistant_only: see `ScoringModels`.
-        detach: see `ScoringModels`.
-        empty: see `ScoringModels`.
-        options: further keywords of `scoring`, for both.
-
-    Raises:
-        ValueError: the two do not give log-probabilities of the same tokens, or see `scoring`.
-    """
-
-    def __init__(
-        self,
-        *,
-        gen_model: Callable[[], TransformersWrapper] | None,
-        ref_model: Callable[[], TransformersWrapper],
-        assistant_only: bool,
-        detach: bool,
-        empty: str,
-        **options: Any,
-    ) -> None:
-        self.options = {"assistant_only": assistant_only, **options}
-        policy = None if gen_model is None else gen_model()
-        self.reference = scoring(ref_model(), "ref_model", **self.options)
-        models = {"ref_model": self.reference}
-        super().__init__(models, assistant_only=assistant_only, detach=detach, empty=empty)
-        if policy is not None:
-            self.take_policy(policy)
-
-    @property
-    def has_policy(self) -> bool:
-        """Whether the policy is there."""
-        return len(self.models) == 2
-
-    def take_policy(self, gen_model: TransformersWrapper) -> None:
-        """Score with this policy from now on."""
-        gen = scoring(gen_model, "gen_model", **self.options)
-        _check_pair(gen, self.reference)
-        self.models = {"gen_model": gen, "ref_model": self.reference}
+__all__ = ["RayRetrieveKL", "RetrieveKL"]
 
 
 class _ModelsKL(KLPenalty):
@@ -105,7 +43,7 @@ class _ModelsKL(KLPenalty):
         """The models; the policy of the collector is asked for when it is first needed."""
         models = self.models
         if isinstance(models, PolicyAndReference) and not models.has_policy:
-            models.take_policy(_policy_of(self.collector, models.reference))
+            models.take_policy(policy_of(self.collector, models.reference))
             self.take(models)
         return models
 
@@ -134,70 +72,6 @@ class _ModelsKL(KLPenalty):
 
     def close(self) -> None:
         self.models.close()
-
-
-def _policy_of(collector: CollectorWithPolicy | None, reference: TransformersWrapper) -> TransformersWrapper:
-    """The policy of a collector as a model that scores as the reference does."""
-    if collector is None:
-        raise ValueError(
-            "gen_model='from_collector', but there is no collector: put the transform into an environment that a "
-            "collector runs (env.register_collector(collector) tells it), or give gen_model"
-        )
-    policy: Any = getattr(collector, "policy", None)
-    if not hasattr(policy, "get_new_version"):
-        raise TypeError(
-            f"gen_model='from_collector' asks for collector.policy.get_new_version(...), but the policy of this "
-            f"{type(collector).__name__} is {'missing' if policy is None else f'a {type(policy).__name__}'}: give it"
-            " a TransformersWrapper, or give gen_model"
-        )
-    made = policy.get_new_version(
-        generate=False,
-        return_log_probs=True,
-        input_mode=reference.input_mode,
-        pad_output=reference.pad_output,
-        pad_to=reference.pad_to,
-        padding_side=reference.padding_side,
-    )
-    if not isinstance(made, TransformersWrapper):
-        raise TypeError(
-            f"get_new_version of the policy of this {type(collector).__name__} is to give a TransformersWrapper, got "
-            f"{type(made).__module__}.{type(made).__name__}"
-        )
-    return made
-
-
-def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
-    """Refuse two models whose log-probabilities are not of the same tokens."""
-    for name in ("pad_output", "padding_side", "pad_to"):
-        values = getattr(gen, name), getattr(ref, name)
-        if values[0] != values[1]:
-            raise ValueError(
-                f"{name} differs: gen_model has {values[0]!r}, ref_model {values[1]!r}; their log-probabilities are "
-                "subtracted token by token"
-            )
-    if (
-        gen.log_probs_key == ref.log_probs_key
-        and gen.model is not ref.model
-        and gen.log_probs_key != "log_probs"
-    ):
-        raise ValueError(
-            f"gen_model and ref_model both write {gen.log_probs_key!r}: give one another log_probs_key"
-        )
-    if gen.tokenizer is None or ref.tokenizer is None or gen.tokenizer is ref.tokenizer:
-        same = True
-    else:
-        same = tokenizer_identity(gen.tokenizer) == tokenizer_identity(ref.tokenizer)
-    if not same:
-        raise ValueError("gen_model and ref_model have different tokenizers: a KL per token is undefined")
-    if gen.input_mode == ref.input_mode == "history" and _template(gen) != _template(ref):
-        raise ValueError(
-            "the templates of gen_model and ref_model differ: the same conversation is two texts; give both the same "
-            "chat_template"
-        )
-
-
-def _template(model: TransformersWrapper) -> str:
-    return template_of(model.tokenizer, model.chat_template, model.chat_template_name)
 
 
 class RetrieveKL(Compose):
@@ -229,13 +103,16 @@ class RetrieveKL(Compose):
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward; see `KLPenalty`.
         coeff: of the penalty in the reward.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the models run in Ray actors: a `RayRetrieveKL`.
         actor_name: of the Ray actors. If there are some of this name with equal arguments, they are used.
         num_gpus: that each Ray actor occupies; `num_cpus` the same (None: 0).
         replicas: how many Ray actors, each with both models, serve all who use that name.
         lifetime: of the Ray actors: ``"detached"`` lets those with a name live on when this process ends.
         timeout: how many seconds a Ray actor has to load the models, and to answer (None: 120).
-        penalty: `estimator`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
+        penalty: `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
 
     Raises:
         ValueError: a model is missing, or given in two ways; generates or returns no log-probabilities; the two do
@@ -275,6 +152,9 @@ class RetrieveKL(Compose):
         add_to_reward: bool = True,
         coeff: float = 1.0,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
         actor_name: str | None = None,
         num_gpus: float | None = None,
@@ -311,9 +191,12 @@ class RetrieveKL(Compose):
             if from_collector
             else model_of(gen_model, gen_model_factory, "gen_model", sent=ray),
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
-            assistant_only=assistant_only,
             detach=detach,
+            assistant_only=assistant_only,
             empty=empty,
+            exclude_tokens=exclude_tokens,
+            mask_key=mask_key,
+            roles=roles,
             tokenizer=tokenizer,
             tokenizer_kwargs=tokenizer_kwargs,
             history_key=history_key,

@@ -15,12 +15,12 @@ from specgen_runtime.llm.entries import Sequences
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, zero_rows
 from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.llm.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.scoring_models import (
     RayScoringModels,
     RowLayout,
     ScoringModels,
     model_of,
-    scoring,
 )
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
@@ -51,7 +51,7 @@ class Reference(ScoringModels):
         self, *, ref_model: Callable[[], TransformersWrapper], assistant_only: bool, **options: Any
     ) -> None:
         model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
-        super().__init__({"ref_model": model}, assistant_only=assistant_only, empty="zero")
+        super().__init__({"ref_model": model}, which=WhichTokens(assistant_only, empty="zero"))
 
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
@@ -66,7 +66,7 @@ class Reference(ScoringModels):
             found: the tokens.
         """
         prompts = rows_at(data, _PROMPTS)
-        if not self.assistant_only or found.assistant is not None or prompts is None:
+        if not self.which.assistant_only or found.assistant is not None or prompts is None:
             return super().tokens_to_score(data, found)
         if isinstance(prompts, list):
             behind = found.attention.cumsum(-1) > torch.tensor([len(row) for row in prompts])[:, None].to(

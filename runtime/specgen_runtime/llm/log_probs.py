@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -12,7 +12,8 @@ from torch import Tensor
 from specgen_runtime.llm.containers import PARTS, LogProbs
 from specgen_runtime.llm.entries import write_rows
 from specgen_runtime.llm.ragged import stacked_rows
-from specgen_runtime.llm.scoring_models import RowLayout, ScoringModels, scoring
+from specgen_runtime.llm.scored_tokens import WhichTokens, scoring
+from specgen_runtime.llm.scoring_models import RowLayout, ScoringModels
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
@@ -115,6 +116,9 @@ class RetrieveLogProb(Transform):
         padding_side: of results, ``"left"`` or ``"right"``; None for the model's.
         history_key: where conversations are; None for the model's.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that have none; see `WhichTokens`.
+        mask_key: of a mask of those that have one; see `WhichTokens`.
 
     Raises:
         ValueError: the model generates, or cannot tell the assistant's tokens.
@@ -138,6 +142,9 @@ class RetrieveLogProb(Transform):
         padding_side: Literal["left", "right"] | None = None,
         history_key: NestedKey | None = None,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
     ) -> None:
         key = normal_key(
             (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
@@ -152,10 +159,10 @@ class RetrieveLogProb(Transform):
             history_key=history_key,
             padding_side=padding_side,
             device=device,
+            roles=roles,
         )
-        self.models = ScoringModels(
-            {"model": model}, assistant_only=assistant_only, detach=detach, empty=empty
-        )
+        which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
+        self.models = ScoringModels({"model": model}, which=which, detach=detach)
         self.in_keys = [model.input_key]
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:

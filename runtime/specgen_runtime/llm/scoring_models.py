@@ -10,13 +10,13 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.body import scorable
 from specgen_runtime.llm.entries import Sequences
 from specgen_runtime.llm.rendering import tokenizer_identity
+from specgen_runtime.llm.scored_tokens import WhichTokens
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.services import ActorOptions, RayService, described
 from specgen_runtime.transforms.weights import copy_weights, sent_weights
-from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+from specgen_runtime.typing import NestedKey
 
 __all__ = [
     "RayScoringModels",
@@ -24,109 +24,7 @@ __all__ = [
     "ScoringModels",
     "TokenScores",
     "model_of",
-    "scored_tokens",
-    "scoring",
 ]
-
-_SAID = {"tokenize": True, "return_assistant_tokens_mask": True, "return_dict": True, "return_tensors": "pt"}
-"""Keywords of tokenizers that are always so here."""
-
-
-def scoring(
-    model: TransformersWrapper,
-    name: str,
-    *,
-    assistant_only: bool,
-    tokenizer: Any = None,
-    tokenizer_kwargs: Mapping[str, Any] | None = None,
-    history_key: NestedKey | None = None,
-    padding_side: str | None = None,
-    device: DEVICE_TYPING | None = None,
-) -> TransformersWrapper:
-    """A model as one that scores conversations as asked for; the same one if nothing is.
-
-    Args:
-        model: one that scores.
-        name: of the argument, in messages.
-        assistant_only: whether only the assistant's tokens are scored.
-        tokenizer: instead of the model's.
-        tokenizer_kwargs: more keywords of `render_batch` or the template.
-        history_key: where conversations are.
-        padding_side: of the results.
-        device: where the model is moved.
-
-    Raises:
-        ValueError: the model generates, returns no log-probabilities, or cannot tell the assistant's tokens.
-    """
-    if model.generate:
-        raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
-    if not model.return_log_probs:
-        raise ValueError(f"{name} returns no log-probabilities: set return_log_probs=True")
-    if assistant_only and model.input_mode != "history":
-        raise ValueError(
-            f"assistant_only=True needs input_mode='history', {name} has input_mode={model.input_mode!r}: only "
-            "conversations tell what the assistant said; or set assistant_only=False"
-        )
-    if assistant_only and tokenizer is None and model.tokenizer is None:
-        raise ValueError(f"assistant_only=True needs a tokenizer: give one to {name} or as `tokenizer`")
-    if device is not None:
-        model.model.to(device)
-    keywords: dict[str, Any] = {
-        "tokenizer": tokenizer,
-        "history_key": history_key,
-        "padding_side": padding_side,
-    }
-    if tokenizer_kwargs is not None:
-        keywords |= _wrapper_keywords(model, tokenizer_kwargs)
-    asked = {
-        key: value for key, value in keywords.items() if value is not None and getattr(model, key) != value
-    }
-    return model.get_new_version(**asked) if asked else model
-
-
-def _wrapper_keywords(model: TransformersWrapper, tokenizer_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What keywords of tokenizers are among a wrapper's."""
-    given = dict(tokenizer_kwargs)
-    for name, value in _SAID.items():
-        if given.pop(name, value) != value:
-            raise ValueError(f"tokenizer_kwargs: {name} is {value!r} here, got {tokenizer_kwargs[name]!r}")
-    if given.pop("add_generation_prompt", False):
-        raise ValueError(
-            "tokenizer_kwargs: add_generation_prompt=True is for prompts; whole conversations are scored"
-        )
-    given.pop("padding", None)  # as the model's pad_output says
-    kept = {"max_length": given.pop("max_length", None), "padding_side": given.pop("padding_side", None)}
-    if not given.pop("truncation", True):
-        kept["max_length"] = None
-    for name in ("chat_template", "chat_template_name"):
-        kept[name] = given.pop(name, None)
-    return {**kept, "tokenizer_kwargs": {**model.tokenizer_kwargs, **given}}
-
-
-def scored_tokens(found: Sequences, assistant_only: bool, empty: str = "error") -> Tensor:
-    """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
-
-    Args:
-        found: tokens with their masks.
-        assistant_only: whether only the assistant's are.
-        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
-
-    Raises:
-        ValueError: a row has none; or it is not known what the assistant said.
-    """
-    if assistant_only and found.assistant is None:
-        raise ValueError(
-            "it is not known which tokens the assistant said: there is no masks.all_assistant_mask"
-        )
-    wanted = found.assistant if assistant_only and found.assistant is not None else found.attention
-    scored = scorable(wanted, found.attention)
-    if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
-        row = int((~any_).nonzero()[0])
-        raise ValueError(
-            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of the assistant that can be scored; "
-            "leave it out, or pass empty='zero'"
-        )
-    return scored
 
 
 class TokenScores(NamedTuple):
@@ -158,42 +56,41 @@ class ScoringModels:
 
     Args:
         models: by their names, as `scoring` gives them.
-        assistant_only: whether only the assistant's tokens are scored.
+        which: the tokens that are scored.
         detach: whether there are no gradients; otherwise the first model has them, and no other.
-        empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
     """
 
     def __init__(
         self,
         models: Mapping[str, TransformersWrapper],
         *,
-        assistant_only: bool,
+        which: WhichTokens,
         detach: bool = True,
-        empty: str = "error",
     ) -> None:
         self.models = dict(models)
-        self.assistant_only, self.detach, self.empty = assistant_only, detach, empty
+        self.which, self.detach = which, detach
         self._versions: dict[str, int] = {}
 
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
         first = next(iter(self.models.values()))
-        return RowLayout(first.input_key, tuple(first.in_keys), first.pad_output, first.pad_to)
+        masks = () if self.which.mask_key is None else (self.which.mask_key,)
+        return RowLayout(first.input_key, (*first.in_keys, *masks), first.pad_output, first.pad_to)
 
     def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
-        """Which tokens are scored: bool ``[rows, width]``; see `scored_tokens`.
+        """Which tokens are scored: bool ``[rows, width]``; see `WhichTokens`.
 
         Args:
             data: what the tokens were read from.
             found: the tokens.
         """
-        return scored_tokens(found, self.assistant_only, self.empty)
+        return self.which(data, found, next(iter(self.models.values())))
 
     def score(self, data: TensorDictBase) -> TokenScores:
         """The log-probabilities of tokens, on the device of the data.
 
         Raises:
-            KeyError, ValueError: see `TransformersWrapper.sequences` and `scored_tokens`.
+            KeyError, ValueError: see `TransformersWrapper.sequences` and `WhichTokens`.
         """
         found = next(iter(self.models.values())).sequences(data)
         scored = self.tokens_to_score(data, found)

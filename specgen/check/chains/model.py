@@ -60,6 +60,7 @@ class Instance:
         inverse_rows: its repetitions on what the environment is given.
         dropped: the keys that nobody sees behind it, as the language writes them.
         networks: the chain's keyword of each network that it calls.
+        arguments: what the chain gives it, by keyword.
     """
 
     path: str
@@ -71,6 +72,7 @@ class Instance:
     inverse_rows: tuple[Row, ...] = ()
     dropped: tuple[str, ...] = ()
     networks: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def field(self) -> str:
