@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.data.samplers import Drawn, Sampler, refuse_empty
 from specgen_runtime.data.segment_tree import SegmentTree
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 
 __all__ = ["PrioritizedSampler", "reduce_priority"]
 
@@ -231,8 +231,9 @@ class _Trees:
             self.largest.update(index, priority)
 
     def one_each(self, index: Tensor, priority: Tensor, reduction: str) -> Tensor:
-        """The priority that each of some elements is to have, the same where one comes several times."""
-        return self.priorities.scatter_reduce(0, index, priority, reduction, include_self=False)[index]
+        """Change the priorities of elements, and return them: the same where an element comes several times."""
+        self.priorities.scatter_reduce_(0, index, priority, reduction, include_self=False)
+        return self.priorities[index]
 
     def forget(self, index: Tensor) -> None:
         """Let elements not count for the largest priority."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.data.rows import RowData
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 
 __all__ = ["ImmutableDatasetWriter", "RoundRobinWriter", "Writer"]
 
