@@ -20,7 +20,7 @@ from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms", "losses")
+_SEEN = ("specs", "envs", "transforms", "losses", "rewards", "models")
 """The sections whose declarations other files may use."""
 
 
@@ -160,7 +160,7 @@ class Linked:
         )
 
     def _inherited_by(self, path: str) -> list[str]:
-        """Digests of the files whose losses those of a file may extend, directly or through others."""
+        """Digests of the files whose losses or models those of a file may extend, directly or through others."""
         found: dict[str, str] = {}
         wanted = [path]
         while wanted:
@@ -185,6 +185,7 @@ class Linked:
             repr(self._seen_by(path)["specs"]),
             self._records_digest(path),
             *(self._outlines[target].specs for target in self.imports[path]),
+            *self._inherited_by(path),
         )
 
     def _found_in(self, path: str) -> tuple[Diagnostic, ...]:

@@ -12,7 +12,7 @@ from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
 from specgen.link import Source, content_of
-from specgen.pipeline import compile_sources
+from specgen.pipeline import Files, compile_sources
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
 from specgen.project.files import Reader, sha256
@@ -110,6 +110,7 @@ class Workspace:
         self._store = Store(project.root)
         self._schemas = Reader(bytes)
         self._generated = Reader(sha256)
+        self._expected: Mapping[str, str] = {}
 
     def check(self, *, strict: bool = False, say: Callable[[str], None] = _silent) -> Outcome:
         """As the function `check` does."""
@@ -182,7 +183,9 @@ class Workspace:
         if not outcome.has_errors:
             working_on("pyproject.toml")
             say("comparing")
-            report = compare(compiled.files, project.root, config.output, self._generated)
+            report = compare(compiled.files, project.root, config.output, self._generated, self._expected)
+            if isinstance(compiled.files, Files):
+                self._expected = compiled.files.digests
             outcome = replace(outcome, report=report)
         self._store.save()
         return outcome

@@ -97,7 +97,6 @@ def test_further_arguments() -> None:
         ({"estimator": "k4"}, "estimator is one of"),
         ({"spread": "all"}, "spread is"),
         ({"kl_key": ("log_probs", "full")}, "keys of their own"),
-        ({"use_ray_service": True}, "no Ray service"),
         ({"tokenizer_kwargs": {"add_generation_prompt": True}}, "whole conversations"),
         ({"tokenizer_kwargs": {"tokenize": False}}, "tokenize is True here"),
     ):
@@ -246,7 +245,7 @@ def test_rendering_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(args)
         return render_batch(*args, **keywords)
 
-    monkeypatch.setattr("specgen_runtime.llm.wrapper.render_batch", counted)
+    monkeypatch.setattr("specgen_runtime.llm.inputs.render_batch", counted)
     RetrieveKL(**pair())(conversations())
     assert len(calls) == 1
 

@@ -12,7 +12,7 @@ from torch import nn
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["load_model", "load_tokenizer"]
+__all__ = ["load_model", "load_template", "load_tokenizer"]
 
 
 def load_model(
@@ -67,3 +67,15 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
     kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
     return kind.from_pretrained(path, **further)
+
+
+def load_template(path: str) -> str:
+    """Return the chat template that a file has, as text.
+
+    Args:
+        path: the file, in UTF-8.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    return Path(path).read_text(encoding="utf-8")
