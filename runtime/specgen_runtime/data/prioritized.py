@@ -168,7 +168,8 @@ class PrioritizedSampler(Sampler):
         capacity = max(self.max_capacity, storage.max_size)
         if self._trees is None:
             device = storage.device or torch.device("cpu")
-            self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
+            with torch.inference_mode(False):
+                self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
         return self._trees
 
     def _empty(self) -> None:

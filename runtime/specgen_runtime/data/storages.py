@@ -89,6 +89,7 @@ class TensorStorage(Storage):
             return len(self._data)
         return -(-self.max_size // torch.Size(data.shape[1 : self.ndim]).numel())
 
+    @torch.no_grad()  # rows are no part of the graph that their values come from
     def set(self, cursor: Any, data: RowData, *, set_cursor: bool = True) -> None:
         """Write rows; see `Storage.set`.
 
@@ -153,7 +154,8 @@ class TensorStorage(Storage):
             )
         leaves_of(data)  # refuses what is no tensor, before anything is allocated
         rows = self.rows_of(data)
-        self._keep(self._space(data, rows))
+        with torch.inference_mode(False):  # rows are written over in and out of it
+            self._keep(self._space(data, rows))
         self.max_size = rows * data.shape[1 : self.ndim].numel()
 
     def _space(self, data: RowData, rows: int) -> RowData:

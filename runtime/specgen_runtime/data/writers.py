@@ -115,7 +115,8 @@ class RoundRobinWriter(Writer):
         if not self.tracks_generations:
             return
         if self._generations is None:
-            self._generations = torch.full((rows,), -1, device=self.storage.device)
+            with torch.inference_mode(False):
+                self._generations = torch.full((rows,), -1, device=self.storage.device)
         self._generations[start : start + count] += 1
         if start + count > rows:
             self._generations[: start + count - rows] += 1
