@@ -131,11 +131,12 @@ def check_file(
             visible["transforms"],
         )
         checked.losses, losses = check_losses(file, module, imported, others, sink)
+    seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
     if file.module.models:
         from specgen.check.language_models.declared import check_models
 
-        seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
         checked.models = check_models(file, module, seen, sink)
+    models = {**seen, **{name: checked.models.get(name) for name in file.module.models}}
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -148,7 +149,7 @@ def check_file(
         {*file.module.transforms, *visible["transforms"]},
     )
     for name in file.module.chains:
-        chain = check_chain(file, name, module, envs, transforms, declared=declared, sink=sink)
+        chain = check_chain(file, name, module, envs, transforms, models, declared=declared, sink=sink)
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)

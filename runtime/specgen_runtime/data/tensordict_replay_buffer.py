@@ -14,8 +14,9 @@ from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer", "TensorDictReplayBuffer"]
@@ -24,7 +25,7 @@ __all__ = ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer", "Tens
 class TensorDictReplayBuffer(ReplayBuffer):
     """A `ReplayBuffer` of tensordicts. Samples hold their `"index"`, and what else is known of them.
 
-    What was written is given its `"index"`, too; an entry of that name in what comes in is not kept.
+    An entry `"index"` of what comes in is not kept, so that samples can be written into another buffer.
 
     Args:
         priority_key: where losses write priorities.
@@ -34,25 +35,20 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def __init__(self, *, priority_key: NestedKey = "td_error", **options: Any) -> None:
         super().__init__(**options)
         self.priority_key = priority_key
-        if isinstance(self._sampler, PrioritizedSampler) and hasattr(self._writer, "tracks_generations"):
-            self._writer.tracks_generations = True
+        if isinstance(self.sampler, PrioritizedSampler) and hasattr(self.writer, "tracks_generations"):
+            self.writer.tracks_generations = True
 
     def extend(self, data: RowData, *, update_priority: bool = True) -> Tensor:
         """Write a batch; see `ReplayBuffer.extend`.
 
         Args:
-            data: a tensordict, or a list of them. It is given its `"index"`.
+            data: a tensordict, or a list of them.
             update_priority: whether its entry `priority_key` is the priority of the rows, if there is one. Otherwise
                 they have the largest priority so far, so that they are sampled soon.
         """
-        return self._extend(self._incoming(data), update_priority)
+        return self._extended(self._incoming(data), update_priority)
 
-    def add(self, data: RowData) -> Tensor:
-        """Write one row; see `ReplayBuffer.add`."""
-        index = self._extend(self._incoming(data.unsqueeze(self._dim_extend)), True)
-        return index[0] if index.ndim == 1 and len(index) == 1 else index
-
-    def _extend(self, rows: RowData | None, update_priority: bool) -> Tensor:
+    def _extended(self, rows: RowData | None, update_priority: bool = True) -> Tensor:
         if rows is None:
             return self._nothing()
         if not isinstance(rows, TensorDictBase):
@@ -60,29 +56,20 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 f"{type(self).__name__} holds tensordicts, got {type(rows).__name__}: use ReplayBuffer"
             )
         index = self._write(rows.exclude("index") if rows.get("index", None) is not None else rows)
-        size = rows.batch_size[: self._storage.ndim]
-        per_element = index if index.ndim == 1 else self._by_element(index, size)
-        rows.set("index", expand_as_right(per_element, rows) if index.ndim == 1 else per_element)
         priority = rows.get(self.priority_key, None) if update_priority else None
-        if priority is not None and isinstance(self._sampler, PrioritizedSampler):
+        if priority is not None and isinstance(self.sampler, PrioritizedSampler):
             # Rows first, as the index is.
-            self._sampler.update_priority(
-                index, self._reduced(self._rows_first(priority), self._storage.ndim), storage=self._storage
+            self.sampler.update_priority(
+                index, self._reduced(self._rows_first(priority), self.storage.ndim), storage=self.storage
             )
         return index
-
-    def _by_element(self, index: Tensor, size: torch.Size) -> Tensor:
-        """The index of elements `[elements, ndim]`, rows first, in the shape of what came in: `[*size, ndim]`."""
-        first = [*size]
-        first[0], first[self._dim_extend] = first[self._dim_extend], first[0]
-        return self._rows_first(index.reshape(*first, -1))  # type: ignore[no-any-return]
 
     def _reduced(self, priority: Tensor, dims: int) -> Tensor:
         """One priority for each element, of priorities whose first `dims` dimensions count elements."""
         flat = priority.flatten(0, dims - 1) if dims > 1 else priority
         if flat.ndim == 1:
             return flat
-        return reduce_priority(flat.flatten(1), getattr(self._sampler, "reduction", "max"))
+        return reduce_priority(flat.flatten(1), getattr(self.sampler, "reduction", "max"))
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Give the elements of a sample the priorities that a loss has written; nothing without a `PrioritizedSampler`.
@@ -96,10 +83,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
             KeyError: one of the two is missing.
             ValueError: a priority is negative or not finite.
         """
-        if not isinstance(self._sampler, PrioritizedSampler):
+        if not isinstance(self.sampler, PrioritizedSampler):
             return
         index, priority = (self._entry(data, key) for key in ("index", self.priority_key))
-        if self._storage.ndim > 1:
+        if self.storage.ndim > 1:
             index = index.reshape(-1, index.shape[-1])
             priority = self._reduced(priority, data.ndim) if data.ndim else priority.reshape(1)
         else:
@@ -108,7 +95,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         generation = data.get("index_generation", None)
         if generation is not None:
             generation = generation.reshape(len(index), -1)[:, 0]
-            fresh = self._writer.generations_of(index) == generation
+            fresh = self.writer.generations_of(index) == generation
             index, priority = index[fresh], priority[fresh.to(priority.device)]
         if len(index):
             self.update_priority(index, priority)
@@ -130,7 +117,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
             if data.device is not None:
                 entry = entry.to(data.device)
             try:
-                data.set(key, expand_as_right(entry, data) if entry.ndim < data.ndim else entry)
+                put_checked(data, key, expand_as_right(entry, data) if entry.ndim < data.ndim else entry)
             except RuntimeError as error:
                 raise RuntimeError(
                     f"{show_key(key)} of shape {list(entry.shape)} does not fit the sample of {list(data.shape)}, which a "
