@@ -81,7 +81,7 @@ def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFil
     classes = check_declarations(file, sink) if file is not None else ()
     uses = tuple(find_uses(root))
     specs = content_digest(root, ("specs",))
-    visible = content_digest(root, ("specs", "envs", "transforms", "models", "rewards"))
+    visible = content_digest(root, ("specs", "envs", "transforms", "rewards", "models"))
     extends = file is not None and any(loss.extends for loss in file.module.losses.values())
     extends = extends or (file is not None and any(model.like for model in file.module.models.values()))
     names = names_alone(root)

@@ -44,7 +44,7 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor", "as_numbers", "in_dtype"),
+    "arguments": ("as_float_tensor", "as_numbers", "dtype_name", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
@@ -159,7 +159,14 @@ _RUNTIME_MODULES = (
     "as_qvalue_ensemble",
     "as_qvalue_network",
 )
-_RUNTIME_LLM = ("TransformersWrapper", "load_template")
+_RUNTIME_LLM = (
+    "KLComputation",
+    "KLRewardTransform",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "TransformersWrapper",
+    "load_template",
+)
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
 IMPORTABLE: dict[str, Import] = {
@@ -168,6 +175,7 @@ IMPORTABLE: dict[str, Import] = {
     "Tensor": Import("torch", "Tensor"),
     "nn": Import("torch", "nn"),
     "NamedTuple": Import("typing", "NamedTuple"),
+    "StrEnum": Import("enum", "StrEnum"),
     "Protocol": Import("typing", "Protocol"),
     "TypedDict": Import("typing", "TypedDict"),
     "SupportsFloat": Import("typing", "SupportsFloat"),

@@ -21,7 +21,7 @@ from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms", "losses", "models", "rewards")
+_SEEN = ("specs", "envs", "transforms", "losses", "rewards", "models")
 """The sections whose declarations other files may use."""
 
 

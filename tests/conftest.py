@@ -1,7 +1,8 @@
-"""Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, and
-property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
+"""Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, few collections
+of garbage, and property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
 """
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -68,6 +69,19 @@ def pytest_runtest_teardown() -> None:
         from specgen_runtime.envs.batched.pool import clear_unset_options
 
         clear_unset_options()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests and the modules that they import stay: garbage is not looked for among them, then or later.
+
+    They are a million objects, which take a second to go through, also in each process that is forked from here.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)
+    gc.enable()
 
 
 def pytest_collection_finish() -> None:

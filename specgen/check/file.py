@@ -42,8 +42,8 @@ class CheckedFile:
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
-    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
     rewards: dict[str, CheckedReward] = field(default_factory=dict)
+    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class Interface:
         envs: its environments.
         transforms: its transforms.
         losses: its losses, as those know them that extend them.
-        models: its language models.
         rewards: its rewards of conversations.
+        models: its language models.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     losses: Mapping[str, ParentLoss]
-    models: Mapping[str, Checked[CheckedLanguageModel]]
     rewards: Mapping[str, CheckedReward]
+    models: Mapping[str, Checked[CheckedLanguageModel]]
 
 
 def check_file(
@@ -134,11 +134,12 @@ def check_file(
             visible["transforms"],
         )
         checked.losses, losses = check_losses(file, module, imported, others, sink)
+    seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
     if file.module.models:
         from specgen.check.language_models.declared import check_models
 
-        seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
         checked.models = check_models(file, module, seen, folders, sink)
+    models = {**seen, **{name: checked.models.get(name) for name in file.module.models}}
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -151,13 +152,14 @@ def check_file(
         {*file.module.transforms, *visible["transforms"]},
     )
     for name in file.module.chains:
-        chain = check_chain(file, name, module, envs, transforms, declared=declared, sink=sink)
+        chain = check_chain(file, name, module, envs, transforms, models, declared=declared, sink=sink)
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(
-        _named_specs(file), checked.envs, checked.transforms, losses, checked.models, checked.rewards
+    interface = Interface(
+        _named_specs(file), checked.envs, checked.transforms, losses, checked.rewards, checked.models
     )
+    return checked, interface
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:

@@ -88,6 +88,10 @@ def plan_file(
         if chain.value.env.value.chat is not None or instance.learns or instance.transform.python is not None
     ]
     further |= {transform.name: Import(transform.module, transform.name) for transform in named}
+    run = (one for chain in checked.chains.values() for one in chain.value.model_instances)
+    further |= {
+        model.maker: Import(model.module, model.maker) for one in run for model in one.models.values()
+    }
     chats = (env.value.chat for env in checked.envs.values())
     for reward in (chat.reward for chat in chats if chat is not None and chat.reward is not None):
         if reward.module != checked.module:

@@ -9,6 +9,7 @@ from specgen_runtime.llm.containers import ChatHistory, LogProbs, Masks, Text, T
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.families import add_chat_template
 from specgen_runtime.llm.history import History
+from specgen_runtime.llm.incremental_tokenizer import IncrementalTokenizer
 from specgen_runtime.llm.kl import RetrieveKL
 from specgen_runtime.llm.kl_estimators import kl_estimate
 from specgen_runtime.llm.kl_penalty import KLComputation
@@ -19,12 +20,26 @@ from specgen_runtime.llm.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import Prompts
 from specgen_runtime.llm.rendering import Rendered, render_batch
 from specgen_runtime.llm.rewards import Reward, RewardModel, Scores
+from specgen_runtime.llm.tools import (
+    CallTools,
+    ExecuteToolsInOrder,
+    JSONCallParser,
+    ToolCall,
+    ToolParser,
+    ToolRegistry,
+    ToolService,
+    XMLBlockParser,
+)
 from specgen_runtime.llm.wrapper import TransformersWrapper
 
 __all__ = [
+    "CallTools",
     "ChatEnv",
     "ChatHistory",
+    "ExecuteToolsInOrder",
     "History",
+    "IncrementalTokenizer",
+    "JSONCallParser",
     "KLComputation",
     "KLRewardTransform",
     "LogProbs",
@@ -42,7 +57,12 @@ __all__ = [
     "Text",
     "TokenDistribution",
     "Tokens",
+    "ToolCall",
+    "ToolParser",
+    "ToolRegistry",
+    "ToolService",
     "TransformersWrapper",
+    "XMLBlockParser",
     "add_chat_template",
     "as_rows",
     "chats_of",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+import math
+import multiprocessing
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, Self, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
@@ -19,6 +21,13 @@ __all__ = ["MCAdvantage", "group_advantage"]
 
 _SMALLEST = 1e-6
 """The least standard deviation that rewards are divided by."""
+
+_COUNTED = (
+    *("completed_trajectories", "completed_decisions", "successful_trajectories", "trajectory_return_sum"),
+    *("completed_groups", "written_groups", "dropped_groups", "rescued_groups", "dead_groups"),
+    *("selected_trajectories", "unselected_trajectories"),
+)
+"""What is counted from zero."""
 
 
 def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
@@ -57,6 +66,16 @@ def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
     return torch.where((highest == lowest)[place], 0.0, scaled).reshape(reward.shape)
 
 
+class _Count:
+    """A number of `MCAdvantage.get_stats` as an attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, transform: MCAdvantage, owner: type) -> float:
+        return transform.get_stats()[self._name]
+
+
 class MCAdvantage(ReplayTransform):
     """Writes the advantages of whole groups, when trajectories come into a replay buffer.
 
@@ -70,7 +89,7 @@ class MCAdvantage(ReplayTransform):
         rewards_key: the rewards.
         advantage_key: where the advantages are written, in the shape of the rewards.
         done_key: where trajectories end.
-        verbose: accepted; `get_stats` says what became of the groups.
+        verbose: accepted; `get_stats` says what became of the groups, and so do attributes of the names that it has.
         trajectory_return: how rewards become one return of a trajectory, whose advantage all of its steps get. None: each
             step's reward is compared with those of all steps in the group.
         keep_return_bounds: a group is dropped if the average of its returns is not between these (Yu et al. 2025,
@@ -85,6 +104,13 @@ class MCAdvantage(ReplayTransform):
         KeyError, RuntimeError, TypeError: at a call: an entry is missing, a trajectory has no end, a group is named
             by what has no equality.
     """
+
+    completed_trajectories, completed_decisions, successful_trajectories = _Count(), _Count(), _Count()
+    trajectory_return_sum, trajectory_return_max = _Count(), _Count()
+    completed_groups, written_groups, dropped_groups = _Count(), _Count(), _Count()
+    rescued_groups, dead_groups = _Count(), _Count()
+    selected_trajectories, unselected_trajectories = _Count(), _Count()
+    queued_groups, queued_trajectories, max_queued_trajectories_per_group = _Count(), _Count(), _Count()
 
     def __init__(
         self,
@@ -105,9 +131,11 @@ class MCAdvantage(ReplayTransform):
         most = grpo_size if candidate_group_size is None else candidate_group_size
         least = grpo_size if candidate_selection_min_size is None else candidate_selection_min_size
         if grpo_size < 2:
-            raise ValueError(f"grpo_size is at least 2, got {grpo_size}: a reward alone has no advantage")
+            raise ValueError(f"grpo_size >= 2, got {grpo_size}: a reward alone has no advantage")
         if trajectory_return not in ("sum", "max", "mean", None):
-            raise ValueError(f"trajectory_return is 'sum', 'max', 'mean' or None, got {trajectory_return!r}")
+            raise ValueError(
+                f"trajectory_return must be one of 'sum', 'max', 'mean' and None, got {trajectory_return!r}"
+            )
         if not grpo_size <= least <= most:
             raise ValueError(
                 "grpo_size <= candidate_selection_min_size <= candidate_group_size, got"
@@ -115,10 +143,11 @@ class MCAdvantage(ReplayTransform):
             )
         if trajectory_return is None and (keep_return_bounds is not None or most > grpo_size):
             raise ValueError(
-                "keep_return_bounds and candidates are about returns: they need trajectory_return"
+                "dynamic sampling (keep_return_bounds, or candidate_group_size > grpo_size) is about returns: it needs"
+                " trajectory_return"
             )
         if keep_return_bounds is not None and not keep_return_bounds[0] < keep_return_bounds[1]:
-            raise ValueError(f"keep_return_bounds is (low, high), got {keep_return_bounds}")
+            raise ValueError(f"keep_return_bounds is (low, high), increasing, got {keep_return_bounds}")
         self.grpo_size = grpo_size
         self.prompt_key, self.rewards_key = normal_key(prompt_key), normal_key(rewards_key)
         self.advantage_key, self.done_key = normal_key(advantage_key), normal_key(done_key)
@@ -127,28 +156,65 @@ class MCAdvantage(ReplayTransform):
         self.keep_return_bounds = keep_return_bounds
         self.candidate_group_size, self.candidate_selection_min_size = most, least
         self.candidate_selector = candidate_selector or MCAdvantageSelector()
-        self.queues: dict[Any, list[TensorDictBase]] = {}
+        self.queues: MutableMapping[Any, list[TensorDictBase]] = {}
+        self._stats: MutableMapping[str, float] = {}
+        self._lock: Any = nullcontext()
+        self.__dict__["_manager"] = None
         self.reset_stats()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes that get this object share the trajectories that are held back, and the counts."""
+        return not isinstance(self.queues, dict)
+
+    def share_memory_(self) -> Self:
+        """Share the trajectories that are held back, and the counts, with processes that get this object.
+
+        They are then in a process of their own, which ends with the process that called this. Whichever process has the
+        last trajectory of a group gets the group.
+        """
+        if not self.is_shared:
+            manager = multiprocessing.Manager()
+            self.queues, self._stats = manager.dict(self.queues), manager.dict(self._stats)
+            self._lock = manager.RLock()
+            self.__dict__["_manager"] = manager
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_manager": None}  # it is one process's; others have its proxies
 
     def reset_stats(self) -> None:
         """Count from zero again."""
-        self._stats: Counter[str] = Counter()
+        with self._lock:
+            self._stats.update(dict.fromkeys(_COUNTED, 0), trajectory_return_max=-math.inf)
 
     def clear_queues(self) -> None:
         """Forget the trajectories that are held back."""
-        self.queues.clear()
+        with self._lock:
+            self.queues.clear()
 
-    def get_stats(self) -> dict[str, int]:
+    def get_stats(self) -> dict[str, float]:
         """Counts since `reset_stats`, and of what is held back now.
 
-        `completed_trajectories` came in; of groups, `written_groups` were given out, among them `dead_groups` whose
-        rewards are all equal, and `dropped_groups` were outside the bounds; `queued_groups` and
-        `queued_trajectories` are held back.
+        `completed_trajectories` came in, of `completed_decisions` steps; the sums of their rewards have the sum
+        `trajectory_return_sum` and the largest `trajectory_return_max`, and `successful_trajectories` of them are above
+        0. Of `completed_groups`, `written_groups` were given out, among them `dead_groups` whose rewards are all equal;
+        `dropped_groups` were outside the bounds, and `rescued_groups` would have been without further candidates. In
+        groups with those, `selected_trajectories` were given out and `unselected_trajectories` were not.
+        `queued_groups` and `queued_trajectories` are held back, at most `max_queued_trajectories_per_group` of one.
         """
-        names = ("completed_trajectories", "written_groups", "dropped_groups", "dead_groups")
-        queued = sum(map(len, self.queues.values()))
-        counts = {name: self._stats[name] for name in names}
-        return {**counts, "queued_groups": len(self.queues), "queued_trajectories": queued}
+        with self._lock:
+            lengths = [len(queue) for queue in self.queues.values()]
+            return {
+                **self._stats,
+                "queued_groups": len(lengths),
+                "queued_trajectories": sum(lengths),
+                "max_queued_trajectories_per_group": max(lengths, default=0),
+            }
+
+    def _count(self, **more: float) -> None:
+        for name, number in more.items():
+            self._stats[name] += number
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict
@@ -179,17 +245,34 @@ class MCAdvantage(ReplayTransform):
     def _added(self, trajectory: TensorDictBase) -> Sequence[TensorDictBase]:
         """Put a trajectory to its group; the group with its advantages if it is full."""
         name = _name(trajectory.get(self.prompt_key), self.prompt_key)
-        queue = self.queues.setdefault(name, [])
-        queue.append(trajectory)
-        self._stats["completed_trajectories"] += 1
-        if len(queue) < self.candidate_selection_min_size:
-            return ()
-        chosen = self._chosen(queue)
-        if chosen is None and len(queue) < self.candidate_group_size:
-            return ()
-        del self.queues[name]
-        self._stats["dropped_groups" if chosen is None else "written_groups"] += 1
-        return () if chosen is None else self._with_advantages([queue[index] for index in chosen])
+        total = float(self._found(trajectory, self.rewards_key).sum())
+        with self._lock:
+            queue = [*self.queues.get(name, ()), trajectory]
+            self.queues[name] = queue  # as a whole: other processes see no change of a list
+            self._count(completed_trajectories=1, completed_decisions=len(trajectory))
+            self._count(trajectory_return_sum=total, successful_trajectories=total > 0)
+            self._stats["trajectory_return_max"] = max(self._stats["trajectory_return_max"], total)
+            if len(queue) < self.candidate_selection_min_size:
+                return ()
+            chosen = self._chosen(queue)
+            if chosen is None and len(queue) < self.candidate_group_size:
+                return ()
+            del self.queues[name]
+            self._count(completed_groups=1)
+            if chosen is None:
+                self._count(dropped_groups=1)
+                return ()
+            self._count(written_groups=1, rescued_groups=not self._first_would_do(queue))
+            self._count(selected_trajectories=len(chosen), unselected_trajectories=len(queue) - len(chosen))
+            return self._with_advantages([queue[index] for index in chosen])
+
+    def _first_would_do(self, queue: Sequence[TensorDictBase]) -> bool:
+        """Whether the first trajectories of a group are within the bounds, without further candidates."""
+        if self.keep_return_bounds is None:
+            return True
+        low, high = self.keep_return_bounds
+        returns = [float(self._return(trajectory)) for trajectory in queue[: self.grpo_size]]
+        return low < sum(returns) / len(returns) < high
 
     def _chosen(self, queue: Sequence[TensorDictBase]) -> Sequence[int] | None:
         """Which of the trajectories are the group; None if they are not within the bounds."""
@@ -226,7 +309,7 @@ class MCAdvantage(ReplayTransform):
         advantages = group_advantage(
             values, torch.zeros(values.shape, dtype=torch.int64, device=values.device)
         )
-        self._stats["dead_groups"] += int(not bool(advantages.any()))
+        self._count(dead_groups=not bool(advantages.any()))
         parts = torch.split(
             advantages, [1 if self.trajectory_return else reward.numel() for reward in rewards]
         )

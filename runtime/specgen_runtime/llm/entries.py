@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, lazy_stack
+from tensordict import MetaData, NonTensorData, TensorDict, TensorDictBase, is_non_tensor, lazy_stack
 from torch import Tensor
 
 from specgen_runtime.llm.messages import Chat, chats_of
@@ -138,7 +138,7 @@ def write_rows(
             for row, entries in enumerate(rows)
         ]
         entries = _stacked(parts, size)
-    entries.set_non_tensor("padded", padded)
+    entries.set("padded", MetaData(padded))
     data.set(key, kind._from_tensordict(entries))
 
 

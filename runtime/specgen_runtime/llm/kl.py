@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from tensordict import TensorDictBase
+from torch import Tensor
 
+from specgen_runtime.llm.chosen import full_kl_of
+from specgen_runtime.llm.entries import Sequences
 from specgen_runtime.llm.families import template_of
+from specgen_runtime.llm.head import evaluating
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import (
+    WhichTokens,
     moment_after,
     put_rows,
     row_specs,
-    scored_tokens,
     scoring,
     zero_rows,
 )
@@ -32,6 +36,7 @@ class _ModelsKL(KLPenalty):
     """The KL of two models' log-probabilities of what `gen_model` reads; see `RetrieveKL`."""
 
     ref_model: TransformersWrapper
+    knows_distributions = True
 
     def __init__(
         self,
@@ -39,23 +44,24 @@ class _ModelsKL(KLPenalty):
         ref_model: TransformersWrapper,
         keys: tuple[NestedKey, NestedKey],
         *,
-        assistant_only: bool,
+        which: WhichTokens,
         detach: bool,
-        empty: str,
         options: dict[str, Any],
         **penalty: Any,
     ) -> None:
         super().__init__(**penalty)
-        self.assistant_only, self.detach, self.empty, self.options = assistant_only, detach, empty, options
+        self.which, self.detach, self.options = which, detach, options
         self.out_keys = [*keys, self.kl_key]
         # Not submodules: the models are no part of the transform's state, and it trains none.
-        self.__dict__["ref_model"] = scoring(ref_model, "ref_model", assistant_only=assistant_only, **options)
+        self.__dict__["ref_model"] = scoring(
+            ref_model, "ref_model", assistant_only=which.assistant_only, **options
+        )
         self.__dict__["_gen_model"] = None
         if gen_model != "from_collector":
             self._take(gen_model)
 
     def _take(self, gen_model: TransformersWrapper) -> TransformersWrapper:
-        gen = scoring(gen_model, "gen_model", assistant_only=self.assistant_only, **self.options)
+        gen = scoring(gen_model, "gen_model", assistant_only=self.which.assistant_only, **self.options)
         _check_pair(gen, self.ref_model)
         self.__dict__["_gen_model"] = gen
         self.in_keys = [gen.input_key]
@@ -88,15 +94,18 @@ class _ModelsKL(KLPenalty):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         gen_model, ref_model = self.gen_model, self.ref_model
         found = gen_model.sequences(tensordict)  # rendered once, for both
-        scored = scored_tokens(found, self.assistant_only, self.empty)
+        scored = self.which(tensordict, found, gen_model)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
-            gen = gen_model.score(found, scored).log_probs
-        with torch.no_grad():
-            ref = ref_model.score(found, scored).log_probs.to(gen.dtype)
+            if self.estimator == "full":
+                gen, ref, full = _with_full_kl(gen_model, ref_model, found, scored)
+            else:
+                gen, full = gen_model.score(found, scored).log_probs, None
+                with torch.no_grad():
+                    ref = ref_model.score(found, scored).log_probs.to(gen.dtype)
         padded = gen_model.pad_output
         put_rows(next_tensordict, self.out_keys[0], gen, found.attention, padded)
         put_rows(next_tensordict, self.out_keys[1], ref, found.attention, padded)
-        self.penalise(next_tensordict, gen, ref, scored, found.attention, padded)
+        self.penalise(next_tensordict, gen, ref, scored, found.attention, padded, full=full)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
@@ -111,6 +120,38 @@ class _ModelsKL(KLPenalty):
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         return self.reward_spec(reward_spec, -1 if self.ref_model.pad_to is None else self.ref_model.pad_to)
+
+
+def _with_full_kl(
+    gen: TransformersWrapper, ref: TransformersWrapper, found: Sequences, scored: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-probabilities of both models and the KL of each token's distribution, ``[rows, width]`` each."""
+    for name, model in (("gen_model", gen), ("ref_model", ref)):
+        if model.warp.truncates:
+            raise ValueError(
+                f"estimator='full' compares the probabilities of all tokens; {name} draws with top-k or top-p, which are 0 "
+                "for some: give it log_probs_of='tempered' or 'model'"
+            )
+    if not bool(scored.any()):
+        nothing = gen.score(found, scored).log_probs
+        return nothing, nothing.detach(), nothing
+    places, targets = scored.nonzero(as_tuple=True), found.ids[scored]
+
+    def placed(values: Tensor) -> Tensor:
+        return values.new_zeros(scored.shape, device=scored.device).index_put(
+            places, values.to(scored.device)
+        )
+
+    with evaluating(gen.model), evaluating(ref.model):
+        states = gen.states_before(found, scored)
+        with torch.no_grad():
+            others = ref.states_before(found, scored)
+            of_ref = ref.scorer.chosen(others, targets.to(others.device), warp=ref.warp).log_probs
+        of_gen = gen.scorer.chosen(states, targets.to(states.device), warp=gen.warp).log_probs
+        size = int(gen.scorer.logits(states[:1].detach()).shape[-1])
+        heads = gen.scorer.logits, ref.scorer.logits
+        kl = full_kl_of((states, others), heads, (gen.warp, ref.warp), size)
+    return placed(of_gen), placed(of_ref.to(of_gen.dtype)), placed(kl)
 
 
 def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
@@ -176,7 +217,10 @@ class RetrieveKL(Compose):
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward; see `KLPenalty`.
         coeff: of the penalty in the reward.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
-        penalty: `estimator`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
+        penalty: `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
 
     Raises:
         ValueError: a model is missing, or given in two ways; generates or returns no log-probabilities; the two do
@@ -208,6 +252,9 @@ class RetrieveKL(Compose):
         add_to_reward: bool = True,
         coeff: float = 1.0,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
         **penalty: Any,
     ) -> None:
@@ -229,15 +276,15 @@ class RetrieveKL(Compose):
             "history_key": history_key,
             "padding_side": padding_side,
             "device": device,
+            "roles": roles,
         }
         super().__init__(
             _ModelsKL(
                 gen,
                 ref,
                 keys,
-                assistant_only=assistant_only,
+                which=WhichTokens(assistant_only, empty, exclude_tokens, mask_key),
                 detach=detach,
-                empty=empty,
                 options=options,
                 kl_key=kl_key,
                 add_to_reward=add_to_reward,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,9 +11,11 @@ from torch import Tensor
 
 from specgen_runtime.llm.body import scorable
 from specgen_runtime.llm.containers import PARTS, LogProbs
-from specgen_runtime.llm.entries import Sequences, write_rows
+from specgen_runtime.llm.entries import Sequences, mask_at, write_rows
 from specgen_runtime.llm.ragged import stacked_rows
+from specgen_runtime.llm.sampling import single_token
 from specgen_runtime.llm.wrapper import TransformersWrapper
+from specgen_runtime.objectives.keys import listed
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
@@ -21,6 +23,7 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = [
     "RetrieveLogProb",
+    "WhichTokens",
     "moment_after",
     "put_rows",
     "row_specs",
@@ -43,6 +46,7 @@ def scoring(
     history_key: NestedKey | None = None,
     padding_side: str | None = None,
     device: DEVICE_TYPING | None = None,
+    roles: Collection[str] | None = None,
 ) -> TransformersWrapper:
     """A model as one that scores conversations as asked for; the same one if nothing is.
 
@@ -55,10 +59,16 @@ def scoring(
         history_key: where conversations are.
         padding_side: of the results.
         device: where the model is moved.
+        roles: whose tokens are scored in place of the assistant's. Data do not hold a mask of these: conversations are
+            rendered, then.
 
     Raises:
         ValueError: the model generates, returns no log-probabilities, or cannot tell the assistant's tokens.
     """
+    if isinstance(roles, str) or (roles is not None and not (roles and assistant_only)):
+        raise ValueError(
+            f"roles are names such as ['assistant', 'tool'], with assistant_only=True; got {roles!r}"
+        )
     if model.generate:
         raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
     if not model.return_log_probs:
@@ -79,6 +89,9 @@ def scoring(
     }
     if tokenizer_kwargs is not None:
         keywords |= _wrapper_keywords(model, tokenizer_kwargs)
+    if roles is not None and set(roles) != {"assistant"}:
+        options = keywords.get("tokenizer_kwargs", model.tokenizer_kwargs)
+        keywords |= {"tokenizer_kwargs": {**options, "roles": tuple(roles)}, "prefer_tokens": False}
     asked = {
         key: value for key, value in keywords.items() if value is not None and getattr(model, key) != value
     }
@@ -104,13 +117,21 @@ def _wrapper_keywords(model: TransformersWrapper, tokenizer_kwargs: Mapping[str,
     return {**kept, "tokenizer_kwargs": {**model.tokenizer_kwargs, **given}}
 
 
-def scored_tokens(found: Sequences, assistant_only: bool, empty: str = "error") -> Tensor:
+def scored_tokens(
+    found: Sequences,
+    assistant_only: bool,
+    empty: str = "error",
+    excluded: Sequence[int] = (),
+    mask: Tensor | None = None,
+) -> Tensor:
     """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
 
     Args:
         found: tokens with their masks.
         assistant_only: whether only the assistant's are.
         empty: what to do with a row without any: ``"error"`` or ``"zero"``.
+        excluded: ids of tokens that are not.
+        mask: bool ``[rows, width]``: only these of them; None for all.
 
     Raises:
         ValueError: a row has none; or it is not known what the assistant said.
@@ -121,6 +142,10 @@ def scored_tokens(found: Sequences, assistant_only: bool, empty: str = "error") 
         )
     wanted = found.assistant if assistant_only and found.assistant is not None else found.attention
     scored = scorable(wanted, found.attention)
+    if excluded:
+        scored &= ~torch.isin(found.ids, torch.tensor(excluded, device=found.ids.device))
+    if mask is not None:
+        scored &= mask
     if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
         row = int((~any_).nonzero()[0])
         raise ValueError(
@@ -128,6 +153,52 @@ def scored_tokens(found: Sequences, assistant_only: bool, empty: str = "error") 
             "leave it out, or pass empty='zero'"
         )
     return scored
+
+
+class WhichTokens:
+    """Which tokens of conversations a transform scores.
+
+    Args:
+        assistant_only: whether only the assistant's.
+        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
+        exclude_tokens: tokens that are not, such as ends of turns: ids, or strings that are one token of the tokenizer.
+        mask_key: of a mask in the data, bool of the shape of the tokens: only these of them; None for all.
+
+    Raises:
+        ValueError: a string is not one token.
+    """
+
+    def __init__(
+        self,
+        assistant_only: bool = True,
+        empty: Literal["error", "zero"] = "error",
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
+    ) -> None:
+        self.assistant_only, self.empty = assistant_only, empty
+        self.exclude_tokens, self.mask_key = tuple(exclude_tokens), mask_key
+
+    def __call__(self, data: TensorDictBase, found: Sequences, model: TransformersWrapper) -> Tensor:
+        """Bool ``[rows, width]``.
+
+        Args:
+            data: what was read.
+            found: its tokens.
+            model: which read it.
+
+        Raises:
+            KeyError: the mask is not in the data.
+            ValueError: it is not of their shape, a row has no token to score, or see `scored_tokens`.
+        """
+        mask = None
+        if self.mask_key is not None:
+            mask = mask_at(data, self.mask_key, found)
+            if mask is None:
+                raise KeyError(
+                    f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
+                )
+        excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
+        return scored_tokens(found, self.assistant_only, self.empty, excluded, mask)
 
 
 def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor, padded: bool) -> None:
@@ -225,6 +296,9 @@ class RetrieveLogProb(Transform):
         padding_side: of results, ``"left"`` or ``"right"``; None for the model's.
         history_key: where conversations are; None for the model's.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that have none; see `WhichTokens`.
+        mask_key: of a mask of those that have one; see `WhichTokens`.
 
     Raises:
         ValueError: the model generates, or cannot tell the assistant's tokens.
@@ -250,12 +324,16 @@ class RetrieveLogProb(Transform):
         padding_side: Literal["left", "right"] | None = None,
         history_key: NestedKey | None = None,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
     ) -> None:
         key = normal_key(
             (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
         )
         super().__init__(in_keys=[], out_keys=[key])
-        self.assistant_only, self.detach, self.empty = assistant_only, detach, empty
+        self.assistant_only, self.detach = assistant_only, detach
+        self.which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
         self.__dict__["model"] = scoring(  # not a submodule: it is no part of the transform's state
             model,
             "model",
@@ -265,12 +343,13 @@ class RetrieveLogProb(Transform):
             history_key=history_key,
             padding_side=padding_side,
             device=device,
+            roles=roles,
         )
         self.in_keys = [self.model.input_key]
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         found = self.model.sequences(tensordict)
-        scored = scored_tokens(found, self.assistant_only, self.empty)
+        scored = self.which(tensordict, found, self.model)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
             log_probs = self.model.score(found, scored).log_probs
         put_rows(next_tensordict, self.out_keys[0], log_probs, found.attention, self.model.pad_output)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from specgen.check.language_models.transforms import ModelInstance
 from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform, Phase
@@ -126,6 +127,7 @@ class CheckedChain:
         entries: every entry as the chain's user sees it.
         actions: the actions as the policy writes them.
         masks: those of them that have a mask, each with the key of that.
+        model_instances: the transforms that run language models, each with its position among all.
     """
 
     name: str
@@ -136,3 +138,4 @@ class CheckedChain:
     entries: Mapping[str, Entry]
     actions: tuple[Entry, ...]
     masks: Mapping[str, str] = field(default_factory=dict)
+    model_instances: tuple[ModelInstance, ...] = ()

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import TEMPLATES, CheckedLanguageModel, is_file
 from specgen.check.language_models.recorded import check_recorded
 from specgen.check.language_models.settings import check_settings
 from specgen.check.model import Checked, PythonSource
-from specgen.check.names import key_refusal, refused
 from specgen.check.python_source import python_source
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import llm as rules
@@ -195,10 +195,4 @@ class _Checker:
         key = self.file.module.models[name].log_probs_key
         if key is None:
             return base.log_probs_key if base is not None else None
-        parts = tuple(key.split("."))
-        span: Span = self.file.span("models", name, "log_probs_key")
-        for part in parts:
-            if (reason := key_refusal(part, foreign=True) if part else "a part of it is empty") is not None:
-                sink.add(refused(part or key, reason, "key", span))
-                break
-        return parts
+        return read_key(self.file.scalar("models", name, "log_probs_key"), "log_probs_key", sink)

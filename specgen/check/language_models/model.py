@@ -66,6 +66,11 @@ class CheckedLanguageModel:
         return maker_of(self.name)
 
     @property
+    def keyword(self) -> str:
+        """The keyword for it, of chains that run it."""
+        return self.maker.removesuffix("_model")
+
+    @property
     def template_file(self) -> bool:
         """Whether the template is a file."""
         return self.template is not None and is_file(self.template)

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.language_models.transforms import ModelInstance
 from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.code import Code, using, value_code
+from specgen.plan.chains.model_transforms import (
+    chain_models,
+    model_arguments,
+    model_docs,
+    model_setup,
+    model_transform,
+)
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc
 from specgen.plan.envs.chat_env import chat_init_doc, chat_keywords
@@ -23,16 +31,21 @@ def plan_composed_chain(checked: Checked[CheckedChain]) -> list[Item]:
     """Plan a chain as a `TransformedEnv` of its environment."""
     chain, base = checked.value, checked.value.env.value
     interface = _interface(chain, base)
-    lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
+    instances: list[Instance | ModelInstance] = [*chain.instances, *chain.model_instances]
+    instances.sort(key=lambda one: one.position)
+    lead = f"Transforms, in order: {', '.join(one.transform.name for one in instances) or 'none'}."
+    models = chain_models(chain)
     networks = tuple(Argument(network.name, using("nn.Module", "nn")) for network in chain_networks(chain))
     plan = ComposedChainPlan(
         chain.name,
         env_doc(interface, lead, ""),
-        chat_init_doc(interface.env, *network_docs(chain)),
+        chat_init_doc(interface.env, *network_docs(chain), *model_docs(models)),
         networks,
+        model_arguments(models),
+        model_setup(models),
         chat_keywords(base),
         CallPlan(base.name, tuple(f"{one.name}={one.name}" for one in chat_keywords(base))),
-        tuple(CallPlan(one.transform.name, tuple(_arguments(one))) for one in chain.instances),
+        tuple(map(_transform, instances)),
     )
     return [plan, *data_plan(interface)]
 
@@ -83,6 +96,13 @@ def _carried(chain: CheckedChain) -> frozenset[str]:
         for name, entry in row.outputs.items()
         if instance.transform.output(name).carry
     )
+
+
+def _transform(instance: Instance | ModelInstance) -> CallPlan:
+    """The call that makes a transform."""
+    if isinstance(instance, ModelInstance):
+        return model_transform(instance)
+    return CallPlan(instance.transform.name, tuple(_arguments(instance)))
 
 
 def _arguments(instance: Instance) -> Iterator[Code]:

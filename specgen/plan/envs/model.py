@@ -202,6 +202,8 @@ class ComposedChainPlan:
         doc: its documentation.
         init_doc: that of its constructor.
         networks: the keywords of its constructor that take networks.
+        models: those that take language models.
+        setup: statements that make these what the transforms are given.
         keywords: the other ones, which are those of the environment.
         env: the call that makes the environment.
         transforms: the calls that make the transforms, in order.
@@ -211,6 +213,8 @@ class ComposedChainPlan:
     doc: tuple[str, ...]
     init_doc: tuple[str, ...]
     networks: tuple[Argument, ...]
+    models: tuple[Argument, ...]
+    setup: tuple[Text, ...]
     keywords: tuple[Argument, ...]
     env: CallPlan
     transforms: tuple[CallPlan, ...]
