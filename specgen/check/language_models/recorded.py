@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from specgen.check.language_models.model import CheckedLanguageModel
-from specgen.diagnostics import Sink
+from specgen.check.model import CheckedEnv
+from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import llm_lock as rules
 from specgen.source.model_folders import ModelFolder
 
@@ -45,6 +48,77 @@ def check_recorded(model: CheckedLanguageModel, sink: Sink) -> None:
         message = f"{what} has a chat template that rewrites contents, and has no generation blocks"
         help = "turns before the last are not scored: write `template:` with one that has the blocks"
         sink.add(rules.REWRITING_TEMPLATE.at(place, message, help=help))
+
+
+def check_recorded_pair(
+    policy: CheckedLanguageModel, reference: CheckedLanguageModel, span: Span, sink: Sink
+) -> None:
+    """Check that two models whose log-probabilities are subtracted read the same tokens.
+
+    Args:
+        policy: the one.
+        reference: the other.
+        span: where they meet.
+        sink: takes the mistakes.
+    """
+    both = (policy, reference)
+    names = f"`{policy.name}` and `{reference.name}`"
+    notes = [Note(f"`{model.name}`", model.place(_tokenizer_field(model))) for model in both]
+    tokenizers = {
+        one.tokenizer for one in (model.tokenizer_folder for model in both) if one and one.tokenizer
+    }
+    if len(tokenizers) > 1:
+        message = (
+            f"{names} have different tokenizers: what one says of a token is of another one for the other"
+        )
+        help = f"take models of one family, or write `tokenizer: {policy.tokenizer}` in both if they were trained so"
+        sink.add(rules.TOKENIZERS_DIFFER.at(span, message, notes=notes, help=help))
+        return
+    named = {model.template for model in both}
+    own = {model.tokenizer_folder and model.tokenizer_folder.template for model in both}
+    # a template with a name may be the one that a tokenizer has as its own, and so may a file
+    certain = not any(model.template_file for model in both)
+    known = set() if not certain else named if None not in named else own if named == {None} else set()
+    if "tokens" not in (model.input for model in both) and len(known) > 1 and None not in known:
+        message = f"{names} have different chat templates: a conversation is two texts"
+        help = "write the same `template:` in both"
+        sink.add(rules.TEMPLATES_DIFFER.at(span, message, notes=notes, help=help))
+
+
+def _tokenizer_field(model: CheckedLanguageModel) -> str:
+    return next((field for field in ("template", "tokenizer") if field in model.places), "path")
+
+
+def check_roles(
+    env: CheckedEnv, models: Mapping[str, CheckedLanguageModel], span: Callable[[str], Span], sink: Sink
+) -> None:
+    """Check that chat templates know the roles of the messages in an environment of conversations.
+
+    Args:
+        env: the environment.
+        models: those that read its conversations, by keyword.
+        span: where a keyword stands.
+        sink: takes the mistakes.
+    """
+    if env.chat is None:
+        return
+    roles = ["user", "assistant"] if env.chat.system is None else ["system", "user", "assistant"]
+    for keyword, model in models.items():
+        folder = model.tokenizer_folder if model.template is None and model.input == "history" else None
+        template = None if folder is None else folder.template
+        refused = [role for role in roles if template is not None and role in template.refuses]
+        if refused:
+            message = (
+                f"the chat template of `{model.name}` refuses the `{refused[0]}` messages of `{env.name}`"
+            )
+            notes = [Note("whose template it is", model.place(_tokenizer_field(model)))]
+            help = (
+                f"leave out `system` in `{env.name}`, or write another `template:` in `{model.name}`"
+                if refused[0] == "system"
+                else f"write another `template:` in `{model.name}`"
+            )
+            sink.add(rules.ROLE_REFUSED.at(span(keyword), message, notes=notes, help=help))
+            return
 
 
 def _check_length(model: CheckedLanguageModel, weights: ModelFolder, sink: Sink) -> None:

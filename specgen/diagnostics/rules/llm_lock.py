@@ -12,7 +12,7 @@ is said of models that are not recorded, such as those of a hub.
 REWRITING_TEMPLATE = Rule(
     "SG504",
     "chat template that rewrites what was said",
-    f"""\\
+    f"""\
 Which tokens the assistant said is told by `{{% generation %}}` blocks of the chat template; without them it is found out
 from the contents of messages. This template has no such blocks, and cuts or replaces parts of contents, as templates do
 that leave out earlier reasoning. So turns before the last may be rendered otherwise than they were sampled, and then
@@ -32,10 +32,54 @@ models:
     without="Answers before the last have no part in losses and penalties, and nothing says so.",
 )
 
+TOKENIZERS_DIFFER = Rule(
+    "SG505",
+    "models with different tokenizers",
+    f"""\
+The log-probabilities of two models are subtracted token by token, and the models cut texts into different tokens: their
+`tokenizer.json` are not the same.
+{_RECORDED}
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/qwen}}, generate: {{max_new_tokens: 64}}, pad_output: true, pad_to: 512}}
+  reference: {{like: policy, causal_lm: {{path: checkpoints/llama}}, tokenizer: checkpoints/llama, frozen: true}}
+```
+
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/qwen}}, generate: {{max_new_tokens: 64}}, pad_output: true, pad_to: 512}}
+  reference: {{like: policy, causal_lm: {{path: checkpoints/qwen-base}}, frozen: true}}
+```
+""",
+    without="ValueError when the chain is made, behind the loading of both models; with one length, a penalty of no meaning.",
+)
+
+TEMPLATES_DIFFER = Rule(
+    "SG506",
+    "models with different chat templates",
+    f"""\
+Two models are compared on the same conversations, and each has a chat template of its own: base models and those that were
+trained to chat often do. The same conversation is then two texts.
+{_RECORDED}
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/sft}}, generate: {{max_new_tokens: 64}}, pad_output: true, pad_to: 512}}
+  reference: {{like: policy, causal_lm: {{path: checkpoints/base}}, tokenizer: checkpoints/base, frozen: true}}
+```
+
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/sft}}, generate: {{max_new_tokens: 64}}, pad_output: true, pad_to: 512}}
+  reference: {{like: policy, causal_lm: {{path: checkpoints/base}}, frozen: true}}
+```
+""",
+    without="ValueError when the chain is made, behind the loading of both models.",
+)
+
 TOO_LONG = Rule(
     "SG521",
     "sequences longer than the model knows",
-    f"""\\
+    f"""\
 A prompt of `max_length` tokens with an answer of `max_new_tokens` is longer than the positions that the model was made
 for (`max_position_embeddings` of its configuration).
 {_RECORDED}
@@ -55,7 +99,7 @@ models:
 PAD_IS_END = Rule(
     "SG522",
     "pad token that is the end token",
-    f"""\\
+    f"""\
 The tokenizer pads with the token that ends an answer. specgen is right about it: an answer ends at its first end token,
 and padding is what a mask says. Code that finds the end of an answer by looking for padding is not.
 {_RECORDED}
@@ -68,7 +112,7 @@ Name another pad token and save the tokenizer, or write `allow: [SG522]`.
 NO_FAST_TOKENIZER = Rule(
     "SG523",
     "tokenizer without offsets",
-    f"""\\
+    f"""\
 Which tokens the assistant said is told by the places of their characters, which only fast tokenizers know: there is no
 `tokenizer.json` in this folder.
 {_RECORDED}
@@ -81,7 +125,7 @@ Load the tokenizer with `transformers.AutoTokenizer`, which converts most of the
 TOO_FEW_TOKENS = Rule(
     "SG524",
     "tokenizer with more tokens than the model",
-    f"""\\
+    f"""\
 The tokenizer has ids that the model has no embedding for: it was saved with another model, or got tokens for which the
 model was never resized.
 {_RECORDED}
@@ -93,7 +137,7 @@ Use the model's own tokenizer, or resize the model (`model.resize_token_embeddin
 NO_PAD_TOKEN = Rule(
     "SG534",
     "padded output without a pad token",
-    f"""\\
+    f"""\
 Rows of one width are padded, and the tokenizer has no token for that.
 {_RECORDED}
 ```yaml
@@ -106,10 +150,32 @@ Name one and save the tokenizer (`tokenizer.pad_token = "<|finetune_right_pad_id
     without="ValueError when the first two conversations have different lengths.",
 )
 
+ROLE_REFUSED = Rule(
+    "SG537",
+    "chat template that refuses a role",
+    f"""\
+The conversations of an environment have messages of a role for which the model's chat template raises an error: some know
+no system messages.
+{_RECORDED}
+```yaml
+envs:
+  Chat:
+    chat: {{source: "mypackage.data:load", system: Be brief.}}
+```
+
+```yaml
+envs:
+  Chat:
+    chat: {{source: "mypackage.data:load"}}
+```
+""",
+    without="The template's own error at the first conversation, behind minutes of loading.",
+)
+
 BROKEN_MODEL_LOCK = Rule(
     "SG535",
     "record of language models that cannot be read",
-    """\\
+    """\
 `language_models.lock.json` is written by `specgen models lock` and is not meant to be edited; it is not what that wrote (a
 merge conflict, perhaps).
 
@@ -121,7 +187,7 @@ Delete the file and run `specgen models lock`.
 UNREADABLE_FOLDER = Rule(
     "SG536",
     "folder of a language model that cannot be read",
-    """\\
+    """\
 `specgen models lock` reads `config.json`, `tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and
 `chat_template.jinja` of the folders that `models:` name; one of them is damaged.
 
