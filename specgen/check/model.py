@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from specgen.diagnostics import Span
 from specgen.expr import (
@@ -28,6 +28,9 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
 from specgen.values import dataclass
+
+if TYPE_CHECKING:
+    from specgen.check.rewards import ChatSource
 
 Role = Literal["state", "action", "observation", "reward", "done"]
 
@@ -367,6 +370,7 @@ class CheckedEnv:
     values: Mapping[str, Interval] = field(default_factory=dict)
     gymnasium: GymnasiumSource | None = None
     python: PythonSource | None = None
+    chat: ChatSource | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:
