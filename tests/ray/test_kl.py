@@ -69,6 +69,9 @@ def test_use_ray_service_and_actor_name(ray_cluster: None) -> None:
     # the same name, the same actors, whoever makes or unpickles it; another penalty is computed here
     again = RetrieveKL(**PAIR, coeff=2.0, estimator="k2", **options)
     copy = pickle.loads(pickle.dumps(again))
+    exact = RetrieveKL(**PAIR, estimator="full", **options)
+    exact_here = RetrieveKL(policy(), reference(), estimator="full")
+    same(exact(conversations()), exact_here(conversations()), [("kl_penalty",)])
     with pytest.raises(
         ValueError, match=r"'kl' is another RetrieveKL: ref_model is .*wrapped\(1, .*, not .*wrapped\(2, "
     ):
