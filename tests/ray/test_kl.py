@@ -39,7 +39,7 @@ def same(left: TensorDict, right: TensorDict, keys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_use_ray_service_and_actor_name(ray_cluster: None) -> None:
+def test_use_ray_service_and_actor_name_and_faults_6_and_15(ray_cluster: None) -> None:
     """The row of the contract; fault 6, factories are enough; fault 15, weights can be updated."""
     options: dict[str, Any] = {"use_ray_service": True, "actor_name": "kl", "replicas": 2, "timeout": 300.0}
     transform = RetrieveKL(**PAIR, coeff=0.5, **options)
