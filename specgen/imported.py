@@ -44,7 +44,7 @@ _RUNTIME_SPECS = (
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor", "as_numbers", "in_dtype"),
+    "arguments": ("as_float_tensor", "as_numbers", "dtype_name", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
@@ -175,6 +175,7 @@ IMPORTABLE: dict[str, Import] = {
     "Tensor": Import("torch", "Tensor"),
     "nn": Import("torch", "nn"),
     "NamedTuple": Import("typing", "NamedTuple"),
+    "StrEnum": Import("enum", "StrEnum"),
     "Protocol": Import("typing", "Protocol"),
     "TypedDict": Import("typing", "TypedDict"),
     "SupportsFloat": Import("typing", "SupportsFloat"),

@@ -1,9 +1,11 @@
-"""Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, and
-property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
+"""Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, few collections
+of garbage, and property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
 """
 
+import gc
 import multiprocessing
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -12,7 +14,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from filelock import FileLock
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -39,24 +40,6 @@ def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
     multiprocessing.set_start_method(before, force=True)
 
 
-@pytest.fixture(scope="session")
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Ray cluster of two processors, one for all tests of a worker: it takes seconds to start."""
-    ray = pytest.importorskip("ray")
-    shared = tmp_path_factory.getbasetemp().parent  # of all workers of this run
-    with FileLock(shared / "ray.lock"):  # two that start at once may choose the same ports
-        for last in (False, False, True):
-            try:
-                ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-                break
-            except Exception:  # whatever did not come up in time on a busy machine
-                ray.shutdown()
-                if last:
-                    raise
-    yield
-    ray.shutdown()
-
-
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Tests that `make quick` has no time for are left out."""
     return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None
@@ -68,6 +51,19 @@ def pytest_runtest_teardown() -> None:
         from specgen_runtime.envs.batched.pool import clear_unset_options
 
         clear_unset_options()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests and the modules that they import stay: garbage is not looked for among them, then or later.
+
+    They are a million objects, which take a second to go through, also in each process that is forked from here.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)
+    gc.enable()
 
 
 def pytest_collection_finish() -> None:
@@ -86,6 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
         os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
+        # Of the Ray cluster of this run: its processes and no others may use it.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
         import torch
     except ImportError:

@@ -23,6 +23,7 @@ from specgen.expr import (
     Typed,
     full,
 )
+from specgen.expr.dtypes import CONCRETE
 from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
@@ -156,6 +157,7 @@ class Parameter:
         at_least: the parameter whose value is the smallest one.
         interval: its values in expressions.
         choices: the words of an `enum`.
+        enum_class: the attribute of the generated class that is an enumeration of these words.
         optional: whether it may be ``None`` (then `given(name)` is false).
         static: whether it may shape types and decide which outputs there are.
         per_env: whether each row of a transform has its own, which no entry keeps.
@@ -173,6 +175,7 @@ class Parameter:
     at_least: str | None = None
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
+    enum_class: str | None = None
     optional: bool = False
     static: bool = False
     per_env: bool = False
@@ -184,6 +187,11 @@ class Parameter:
     def required(self) -> bool:
         """Whether it has to be given."""
         return self.default is REQUIRED
+
+    @property
+    def of_dtypes(self) -> bool:
+        """Whether it is a choice of dtypes."""
+        return bool(self.choices) and all(word in CONCRETE for word in self.choices)
 
     @property
     def type(self) -> Type:

@@ -174,6 +174,10 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("Tensor", "as_float_tensor")
     if any(param.rows for param in plan.params):
         yield from ("Tensor", "torch", "as_numbers")
+    if any(param.dtypes for param in plan.params):
+        yield "dtype_name"
+    if any(param.enum_class is not None for param in plan.params):
+        yield "StrEnum"
     if plan.bindings:
         yield "EnvBase"
     if plan.added_specs is not None:

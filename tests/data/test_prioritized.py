@@ -179,17 +179,16 @@ class TestSampling:
         assert (buffer.sample(400)["index"] == 3).sum() > 360
 
     def test_several_dimensions(self) -> None:
-        buffer = prioritized(1, 1.0)
         buffer = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=LazyTensorStorage(10, ndim=2))
         given = transitions(4, batch=(3,)).transpose(0, 1)
         priority = torch.zeros(3, 4)
         priority[2, 1] = 1.0
-        buffer.extend(given.set("td_error", priority))
+        index = buffer.extend(given.set("td_error", priority))
         assert len(buffer) == 12
         sample = buffer.sample(20)
         assert {tuple(index) for index in sample["index"].tolist()} == {(1, 2)}
         assert (sample["observation"] == 102).all()
-        buffer.update_priority(given["index"].transpose(0, 1), torch.full((3, 4), 0.5))
+        buffer.update_priority(index, torch.full((3, 4), 0.5))
         buffer.update_tensordict_priority(sample.set("td_error", torch.zeros(20, 1)))
         assert (1, 2) not in {tuple(index) for index in buffer.sample(200)["index"].tolist()}
 

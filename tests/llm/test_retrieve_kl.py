@@ -97,7 +97,6 @@ def test_further_arguments() -> None:
         ({"estimator": "k4"}, "estimator is one of"),
         ({"spread": "all"}, "spread is"),
         ({"kl_key": ("log_probs", "full")}, "keys of their own"),
-        ({"use_ray_service": True}, "no Ray service"),
         ({"tokenizer_kwargs": {"add_generation_prompt": True}}, "whole conversations"),
         ({"tokenizer_kwargs": {"tokenize": False}}, "tokenize is True here"),
     ):

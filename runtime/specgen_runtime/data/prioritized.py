@@ -32,7 +32,7 @@ class PrioritizedSampler(Sampler):
     r"""Draws element i with probability :math:`(p_i + \epsilon)^\alpha / \sum_k (p_k + \epsilon)^\alpha`.
 
     Samples come with `"priority_weight"`: :math:`((p_i + \epsilon) / \min_k (p_k + \epsilon))^{-\alpha \beta}`, with which a
-    loss corrects what is drawn too often. New elements have the largest priority so far, 1 if there was none.
+    loss corrects what is drawn too often. New elements have the largest priority so far, 1 at least.
 
     Args:
         max_capacity: how many elements; more if the storage has them.
@@ -72,7 +72,7 @@ class PrioritizedSampler(Sampler):
         self.reduction = reduction
         self.max_priority_within_buffer = max_priority_within_buffer
         self._alpha = alpha
-        self._largest: float | None = None
+        self._largest = 1.0
         self._trees: _Trees | None = None
 
     @property
@@ -90,11 +90,11 @@ class PrioritizedSampler(Sampler):
 
     @property
     def default_priority(self) -> float:
-        """The priority of new elements: the largest so far."""
+        """The priority of new elements: the largest so far, 1 at least; within the buffer, the largest that is there."""
         if self.max_priority_within_buffer and self._trees is not None:
             largest = float(self._trees.largest.total())
             return largest if largest >= 0 else 1.0
-        return 1.0 if self._largest is None else self._largest
+        return self._largest
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
         """Draw elements; see `Sampler.sample`.
@@ -157,7 +157,7 @@ class PrioritizedSampler(Sampler):
                 f"priorities are finite and not negative, got values from {low} to {high}: "
                 "give absolute errors"
             )
-        self._largest = high if self._largest is None else max(high, self._largest)
+        self._largest = max(high, self._largest)
         values = trees.one_each(flat, values, {"min": "amin", "mean": "mean"}.get(self.reduction, "amax"))
         trees.set(flat, values, self._weight(values))
 
@@ -173,7 +173,7 @@ class PrioritizedSampler(Sampler):
 
     def _empty(self) -> None:
         self._trees = None
-        self._largest = None
+        self._largest = 1.0
 
     def state_dict(self) -> dict[str, Any]:
         """The exponents, and the priorities of all elements."""

@@ -24,7 +24,7 @@ __all__ = ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer", "Tens
 class TensorDictReplayBuffer(ReplayBuffer):
     """A `ReplayBuffer` of tensordicts. Samples hold their `"index"`, and what else is known of them.
 
-    What was written is given its `"index"`, too; an entry of that name in what comes in is not kept.
+    An entry `"index"` of what comes in is not kept, so that samples can be written into another buffer.
 
     Args:
         priority_key: where losses write priorities.
@@ -41,7 +41,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         """Write a batch; see `ReplayBuffer.extend`.
 
         Args:
-            data: a tensordict, or a list of them. It is given its `"index"`.
+            data: a tensordict, or a list of them.
             update_priority: whether its entry `priority_key` is the priority of the rows, if there is one. Otherwise
                 they have the largest priority so far, so that they are sampled soon.
         """
@@ -60,9 +60,6 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 f"{type(self).__name__} holds tensordicts, got {type(rows).__name__}: use ReplayBuffer"
             )
         index = self._write(rows.exclude("index") if rows.get("index", None) is not None else rows)
-        size = rows.batch_size[: self._storage.ndim]
-        per_element = index if index.ndim == 1 else self._by_element(index, size)
-        rows.set("index", expand_as_right(per_element, rows) if index.ndim == 1 else per_element)
         priority = rows.get(self.priority_key, None) if update_priority else None
         if priority is not None and isinstance(self._sampler, PrioritizedSampler):
             # Rows first, as the index is.
@@ -70,12 +67,6 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 index, self._reduced(self._rows_first(priority), self._storage.ndim), storage=self._storage
             )
         return index
-
-    def _by_element(self, index: Tensor, size: torch.Size) -> Tensor:
-        """The index of elements `[elements, ndim]`, rows first, in the shape of what came in: `[*size, ndim]`."""
-        first = [*size]
-        first[0], first[self._dim_extend] = first[self._dim_extend], first[0]
-        return self._rows_first(index.reshape(*first, -1))  # type: ignore[no-any-return]
 
     def _reduced(self, priority: Tensor, dims: int) -> Tensor:
         """One priority for each element, of priorities whose first `dims` dimensions count elements."""

@@ -52,6 +52,8 @@ class KLPenalty(Transform):
     """
 
     coeff: Tensor
+    knows_distributions = False
+    """Whether those of all tokens are known, and not only the probabilities of those that were drawn."""
 
     def __init__(
         self,
@@ -68,13 +70,15 @@ class KLPenalty(Transform):
         horizon: float = 10_000.0,
     ) -> None:
         super().__init__()
-        check_estimator(estimator)
+        check_estimator(estimator, self.knows_distributions)
         if coeff < 0:
             raise ValueError(f"coeff={coeff}: a negative coefficient rewards distance from the reference")
         if spread not in ("sum", "tokens"):
             raise ValueError(f"spread is 'sum' or 'tokens', got {spread!r}")
         if level not in ("token", "sequence"):
             raise ValueError(f"level is 'token' or 'sequence', got {level!r}")
+        if level == "sequence" and estimator == "full":
+            raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
         self.level = level
         self.kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
         self.estimator: Estimator = estimator
@@ -93,6 +97,7 @@ class KLPenalty(Transform):
         padded: bool,
         *,
         reward_keys: tuple[NestedKey, NestedKey] = ("reward", "reward"),
+        full: Tensor | None = None,
     ) -> Tensor:
         """Write the penalty, and the reward with it.
 
@@ -104,6 +109,7 @@ class KLPenalty(Transform):
             kept: bool ``[rows, width]``, what is no padding.
             padded: whether results are as wide, or each row as long as it is.
             reward_keys: of the reward that is read, and of the one that is written.
+            full: the KL of each token's distribution, ``[rows, width]``, 0 where none counts: the estimator ``full``.
 
         Returns:
             The penalty, ``[rows, width]``.
@@ -121,7 +127,7 @@ class KLPenalty(Transform):
         if self.level == "sequence":
             scored = _last(scored)
             ratio, own = (value.sum(-1, keepdim=True).where(scored, 0.0) for value in (ratio, own))
-        kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own)
+        kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own) if full is None else full
         put_rows(data, self.kl_key, kl, kept, padded)
         if self.add_to_reward:
             self._add_to_reward(data, kl, scored, kept, *reward_keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, cast
 
 import torch
@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.llm.answers import message_of
-from specgen_runtime.llm.body import can_pack, scorable, score_tokens
+from specgen_runtime.llm.body import can_pack, scorable, score_tokens, states_before
 from specgen_runtime.llm.chosen import Chosen
 from specgen_runtime.llm.distribution import TokenDistribution
 from specgen_runtime.llm.entries import Sequences, chats_at, written_to
@@ -258,20 +258,26 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             scored: bool ``[rows, width]``, those that are asked for.
             entropy: whether entropies are computed, too.
         """
-        options: dict[str, Any] = {
-            "warp": self.warp,
-            "entropy": entropy,
-            "packed": self.packs,
-            "max_tokens": self.max_tokens,
-            "max_rows": self.max_batch_size,
-        }
+        return self._run(score_tokens, sequences, scored, warp=self.warp, entropy=entropy)
+
+    def states_before(self, sequences: Sequences, scored: Tensor) -> Tensor:
+        """Return what the logits of scored tokens are made of, ``[n, width]``, row by row; see `states_before`.
+
+        Args:
+            sequences: the tokens, ``[rows, width]``.
+            scored: bool ``[rows, width]``, at least one token, each with a predecessor.
+        """
+        return self._run(states_before, sequences, scored)
+
+    def _run(self, how: Callable[..., T], sequences: Sequences, scored: Tensor, **options: Any) -> T:
         tokens = sequences.ids, sequences.attention, scored
+        options |= {"packed": self.packs, "max_tokens": self.max_tokens, "max_rows": self.max_batch_size}
         try:
-            return score_tokens(self.scorer, *tokens, **options, verify=self.verify_head == "always")
+            return how(self.scorer, *tokens, **options, verify=self.verify_head == "always")
         except HeadDiffersError as error:
-            warnings.warn(f"{error}: it is run as a whole from now on", stacklevel=2)
+            warnings.warn(f"{error}: it is run as a whole from now on", stacklevel=3)
             self._scorer = LogitsScorer(self.model)
-            return score_tokens(self._scorer, *tokens, **options)
+            return how(self._scorer, *tokens, **options)
 
     def sequences(self, tensordict: TensorDictBase) -> Sequences:
         """Return the tokens of what is read, with the assistant's mask where it is known; see `Inputs.sequences`."""
@@ -342,8 +348,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         shape = (*tensordict.batch_size, found.ids.shape[-1])
 
         def run(entropy: bool) -> Chosen:
-            chosen = self.score(found, scored, entropy=entropy)
-            return Chosen(*(None if one is None else one.reshape(shape) for one in chosen))
+            log_probs, entropies = self.score(found, scored, entropy=entropy)
+            return Chosen(log_probs.reshape(shape), None if entropies is None else entropies.reshape(shape))
 
         masks = found.attention.reshape(shape), scored.reshape(shape)
         return TokenDistribution(found.ids.reshape(shape), *masks, run, self.with_entropy)

@@ -52,7 +52,7 @@ def normal_keys(keys: object) -> list[NestedKey]:
     Raises:
         TypeError: if an entry is no key.
     """
-    if isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
+    if keys != () and isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
         return [normal_key(keys)]
     if isinstance(keys, Iterable):
         return [normal_key(key) for key in keys]
