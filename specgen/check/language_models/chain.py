@@ -170,6 +170,12 @@ class ModelBinder:
             message = f"`{estimator}` in the reward {_GRADIENTS[estimator]}"
             help = "write `estimator: k1`, or `add_to_reward: false` where only the values are wanted"
             self.sink.add(chain_rules.WRONG_ESTIMATOR.at(self.span("estimator"), message, help=help))
+        if estimator == "full" and self.params["level"] == "sequence":
+            message = (
+                "`full` is the KL of each token's distribution, and `level: sequence` that of whole answers"
+            )
+            help = "write `level: token`"
+            self.sink.add(schema_rules.PARAM_OUT_OF_RANGE.at(self.span("level"), message, help=help))
         if not self.params["add_to_reward"]:
             return
         reward = self.state.entries.get("reward")

@@ -18,6 +18,7 @@ _POSITIVE = ((">", 0.0),)
 _PENALTY = (
     Parameter("add_to_reward", "bool", True),
     Parameter("estimator", "enum", "k1", choices=ESTIMATORS),
+    Parameter("level", "enum", "token", choices=("token", "sequence")),
     Parameter("bound", "float", 10.0, range=_POSITIVE),
     Parameter("spread", "enum", "sum", choices=("sum", "tokens")),
     Parameter("check_finite", "bool", True),
