@@ -143,7 +143,9 @@ def check_and_plan(
         apply_allow(file, None, sink)
         return sink.items, None, None
     known = {path: interfaces[path].checked for path in job.imports}
-    checked, interface = checks.check_file(file, job.module, job.visible, known, job.records, sink)
+    checked, interface = checks.check_file(
+        file, job.module, job.visible, known, job.records, job.folders, sink
+    )
     # An environment that has lost entries to a mistake of form may pass the check all the same.
     envs = plan_envs(checked) if not Sink(job.found).has_errors else None
     seen = Interface(interface, envs[1] if envs is not None else None)

@@ -213,6 +213,7 @@ IMPORTABLE: dict[str, Import] = {
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_LLM},
+    "check_recorded": Import("specgen_runtime.llm.loading", "check_recorded"),
     **{
         name: Import("specgen_runtime.row_networks", name)
         for name in ("NetworkRows", "RowNetwork", "row_network")

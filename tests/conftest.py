@@ -16,6 +16,9 @@ from typing import Literal
 import pytest
 from hypothesis import settings
 
+from tests.pairwise import thinned
+from tests.sizes import THOROUGH
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeatable")
@@ -64,6 +67,15 @@ def pytest_collection() -> Iterator[None]:
     gc.freeze()
     gc.set_threshold(10_000, 10, 20)
     gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Combinations of parameters are left out that other tests hold pair by pair, unless tests are named."""
+    if THOROUGH or any("::" in argument for argument in config.args):
+        return
+    kept = thinned(items)
+    config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -1,6 +1,7 @@
 """Whole compilations: every folder `cases/<kind>/<name>/` is an input and exactly what must come out.
 
-A folder holds schema files (`*.yaml`), perhaps a `gymnasium.lock.json`, and either `expected/` with the generated
+A folder holds schema files (`*.yaml`), perhaps a `gymnasium.lock.json` or a
+`language_models.lock.json`, and either `expected/` with the generated
 files or `diagnostics.txt` with what a user reads. The files count as those of `schemas/`; they may import the
 standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewrites what is expected.
 
@@ -23,7 +24,7 @@ from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, GeneratedPythonE
 from specgen_runtime.envs.generated.learning import LearningChain
 from specgen_runtime.testing import check_env
 
-from tests.compiled_cases import FOLDERS, GOOD, LOCK, ROOT, Case, compiled_case
+from tests.compiled_cases import FOLDERS, GOOD, LOCK, MODEL_LOCK, ROOT, Case, compiled_case
 from tests.excerpts import excerpt_of, shown_by
 from tests.support import imported
 
@@ -69,7 +70,7 @@ def test_every_mistake_kind_has_cases() -> None:
 
 
 def test_nothing_lies_beside_the_cases() -> None:
-    allowed = {DIAGNOSTICS, LOCK}
+    allowed = {DIAGNOSTICS, LOCK, MODEL_LOCK}
     strange = [
         path
         for path in ROOT.rglob("*")

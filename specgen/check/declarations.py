@@ -130,11 +130,12 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
             env = file.module.envs.get(key.text)
             transform = file.module.transforms.get(key.text) if section == "transforms" else None
             more: tuple[str, ...] = PYTHON_SUFFIXES if env is not None and env.python is not None else ()
-            more = CHAT_SUFFIXES if env is not None and env.chat is not None else more
             more = (
                 TRANSFORM_PYTHON_SUFFIXES if transform is not None and transform.python is not None else more
             )
-            yield ClassName(key.text, what, snake(key.text), (*SUFFIXES, *more), key.span)
+            chats = section == "envs" and env is not None and env.chat is not None
+            suffixes = CHAT_SUFFIXES if chats else (*SUFFIXES, *more)
+            yield ClassName(key.text, what, snake(key.text), suffixes, key.span)
     for name in file.module.rewards:
         made = reward_protocol(name)
         yield ClassName(made, "reward", snake(made), ("Row",), file.key_span("rewards", name))

@@ -18,6 +18,7 @@ from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
+from specgen.source.model_folders import ModelFolder
 from specgen.source.spaces import Record
 from specgen.values import dataclass
 
@@ -72,6 +73,7 @@ def check_file(
     visible: Visible,
     interfaces: Mapping[str, Interface],
     records: Mapping[str, Record],
+    folders: Mapping[str, ModelFolder],
     sink: Sink,
 ) -> tuple[CheckedFile, Interface]:
     """Check every declaration of a file.
@@ -82,6 +84,7 @@ def check_file(
         visible: the declarations of other files that it sees.
         interfaces: those files.
         records: recorded Gymnasium environments.
+        folders: recorded folders of language models.
         sink: what is known to be wrong with the file; takes every mistake. With errors in it the result is not to
             be planned.
     """
@@ -135,7 +138,7 @@ def check_file(
     if file.module.models:
         from specgen.check.language_models.declared import check_models
 
-        checked.models = check_models(file, module, seen, sink)
+        checked.models = check_models(file, module, seen, folders, sink)
     models = {**seen, **{name: checked.models.get(name) for name in file.module.models}}
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():

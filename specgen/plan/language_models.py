@@ -36,7 +36,10 @@ def plan_language_model(checked: Checked[CheckedLanguageModel]) -> FunctionPlan:
 
 
 def _setup(model: CheckedLanguageModel) -> Iterator[Line]:
-    """The import of a factory, and the model that it makes."""
+    """The comparison with what is recorded; the import of a factory, and the model that it makes."""
+    if digests := _recorded(model):
+        given = "".join(f", {name}={literal(value)}" for name, value in digests.items())
+        yield Line(f"check_recorded({literal(model.tokenizer)}{given})")
     if model.factory is None:
         return
     yield Line(f"from {model.factory.module} import {model.factory.name} as factory")
@@ -44,6 +47,16 @@ def _setup(model: CheckedLanguageModel) -> Iterator[Line]:
     yield Line("model = make()")
     if model.frozen:
         yield Line("model.requires_grad_(False)")
+
+
+def _recorded(model: CheckedLanguageModel) -> dict[str, str]:
+    """The digests of the tokenizer and of its chat template, as far as they are recorded and used."""
+    folder = model.tokenizer_folder
+    if folder is None:
+        return {}
+    template = folder.template if model.template is None else None
+    found = {"tokenizer": folder.tokenizer, "template": None if template is None else template.digest}
+    return {name: digest for name, digest in found.items() if digest is not None}
 
 
 def _made(model: CheckedLanguageModel) -> str:
@@ -104,6 +117,8 @@ def _uses(model: CheckedLanguageModel) -> Iterator[str]:
         yield from ("Callable", "nn")
     if model.template_file:
         yield "load_template"
+    if _recorded(model):
+        yield "check_recorded"
 
 
 def _doc(model: CheckedLanguageModel) -> Iterator[str]:

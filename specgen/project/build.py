@@ -13,6 +13,7 @@ from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
 from specgen.link import Source, content_of
 from specgen.pipeline import Files, compile_sources
+from specgen.project import model_lock
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
 from specgen.project.files import Reader, sha256
@@ -165,12 +166,15 @@ class Workspace:
     ) -> Outcome:
         project, config = self.project, self.project.config
         library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+        lock = f"{config.schemas}/{model_lock.LOCK_NAME}"
+        folders = model_lock.read_lock(project.root / lock, lock, sink)
         say(f"compiling {len(sources.schemas)} schema files")
         with Workers() as workers, _without_collection():
             compiled = compile_sources(
                 sources.schemas,
                 config,
                 gymnasium=records,
+                model_folders=folders,
                 library=library,
                 memo=self._store,
                 workers=workers,

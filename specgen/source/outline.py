@@ -40,8 +40,8 @@ SUFFIXES = (
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
 
-CHAT_SUFFIXES = ("Row", "Source", "Tools")
-"""What else they end with where an environment holds conversations."""
+CHAT_SUFFIXES = ("Data", "NextData", "Specs", "Row", "Source", "Tools")
+"""What they end with where an environment holds conversations."""
 
 TRANSFORM_PYTHON_SUFFIXES = ("Protocol", "Setup", "Inputs", "Carried", "Map", "Reset", "Step")
 """What else they end with where a Python class is behind a transform."""

@@ -170,7 +170,7 @@ def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
         values = getattr(gen, name), getattr(ref, name)
         if values[0] != values[1]:
             raise ValueError(
-                f"{name} differs: gen_model has {values[0]!r}, ref_model {values[1]!r}; their log-probabilities are "
+                f"{name} mismatch: gen_model has {values[0]!r}, ref_model {values[1]!r}; their log-probabilities are "
                 "subtracted token by token"
             )
     if (

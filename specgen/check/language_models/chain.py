@@ -10,6 +10,7 @@ from specgen.check.chains.position import Position
 from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.pairs import check_pair, needs_history
+from specgen.check.language_models.recorded import check_roles
 from specgen.check.language_models.transforms import (
     FROM_COLLECTOR,
     ModelInstance,
@@ -69,6 +70,7 @@ class ModelBinder:
         self._find_models()
         self._find_keys()
         check_pair(self.transform, self.found, self.keys, self.params, self.span, self.sink)
+        check_roles(self.state.env, self.found, self.span, self.sink)
         self._check_penalty()
         self._check_reads()
         writes = self._writes()

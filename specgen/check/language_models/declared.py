@@ -8,13 +8,15 @@ from typing import Any
 
 from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import TEMPLATES, CheckedLanguageModel, is_file
+from specgen.check.language_models.recorded import check_recorded
 from specgen.check.language_models.settings import check_settings
 from specgen.check.model import Checked, PythonSource
 from specgen.check.python_source import python_source
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
+from specgen.source.model_folders import ModelFolder
 
 _PLAIN = ("input", "generate", "pad_output", "padding_side", "pad_to", "max_length", "frozen")
 _DEFAULTS: Mapping[str, Any] = {
@@ -28,7 +30,11 @@ _DEVICE = re.compile(r"[a-z]+(:[0-9]+)?\Z")
 
 
 def check_models(
-    file: SchemaFile, module: str, imported: Mapping[str, Checked[CheckedLanguageModel] | None], sink: Sink
+    file: SchemaFile,
+    module: str,
+    imported: Mapping[str, Checked[CheckedLanguageModel] | None],
+    folders: Mapping[str, ModelFolder],
+    sink: Sink,
 ) -> dict[str, Checked[CheckedLanguageModel]]:
     """Check every model of a file.
 
@@ -36,9 +42,10 @@ def check_models(
         file: the loaded file.
         module: its dotted generated module.
         imported: the models of other files that it sees; None for one with mistakes.
+        folders: what is recorded of the folders of models, by path.
         sink: takes every mistake; what is wrong in a model is not said again of those that are like it.
     """
-    checker = _Checker(file, module, imported, sink)
+    checker = _Checker(file, module, imported, folders, sink)
     found = {name: checker.model(name) for name in file.module.models}
     return {name: Checked(model) for name, model in found.items() if model is not None}
 
@@ -49,11 +56,14 @@ class _Checker:
         file: SchemaFile,
         module: str,
         imported: Mapping[str, Checked[CheckedLanguageModel] | None],
+        folders: Mapping[str, ModelFolder],
         sink: Sink,
     ) -> None:
         self.file, self.module, self.imported, self.sink = file, module, imported, sink
+        self.folders = folders
         self.done: dict[str, CheckedLanguageModel | None] = {}
         self.begun: list[str] = []
+        self.said: set[tuple[str, Span]] = set()
 
     def model(self, name: str) -> CheckedLanguageModel | None:
         """A model of the file; None for one with mistakes, and for one that is like such."""
@@ -73,8 +83,20 @@ class _Checker:
         mine = Sink()
         model = self._made(name, base, mine)
         check_settings(model, mine)
+        if not mine.has_errors:
+            self._check_recorded(model, mine)
         self.sink.extend(mine.items)
         return None if mine.has_errors else model
+
+    def _check_recorded(self, model: CheckedLanguageModel, sink: Sink) -> None:
+        """Check what is recorded; what follows from fields of another model is said there alone."""
+        found = Sink()
+        check_recorded(model, found)
+        for item in found.items:
+            place = (item.code, item.span)
+            if item.span.file == model.span.file and place not in self.said:
+                sink.add(item)
+            self.said.add(place)
 
     def _like(self, name: str, other: str) -> CheckedLanguageModel | None:
         span = self.file.span("models", name, "like")
@@ -120,6 +142,8 @@ class _Checker:
             module=self.module,
             doc=" ".join(declared.doc.split()),
             tokenizer=tokenizer,
+            weights=self.folders.get(source["path"] or ""),
+            tokenizer_folder=self.folders.get(tokenizer or ""),
             template=self._template(name, base, sink),
             device=self._device(name, base, sink),
             log_probs_key=self._log_probs_key(name, base, sink),

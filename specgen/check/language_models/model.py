@@ -10,6 +10,7 @@ from specgen.check.model import PythonSource, snake
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.schema.language_model import Generate
+from specgen.source.model_folders import ModelFolder
 from specgen.values import dataclass
 
 Input = Literal["history", "text", "tokens"]
@@ -31,6 +32,8 @@ class CheckedLanguageModel:
         template: the name of a chat template, or a file; None for the tokenizer's own.
         generate: how answers are sampled; None for a model that only scores.
         log_probs_key: of the group of log-probabilities; None where it is not said.
+        weights: what is recorded of the folder of the model; None where nothing is.
+        tokenizer_folder: what is recorded of that of the tokenizer.
         places: where each field is said, in this model or in one that it is like.
     """
 
@@ -52,6 +55,8 @@ class CheckedLanguageModel:
     device: str | None
     frozen: bool
     log_probs_key: Key | None
+    weights: ModelFolder | None
+    tokenizer_folder: ModelFolder | None
     span: Span = field(compare=False)
     places: Mapping[str, Span] = field(default_factory=dict, compare=False)
 

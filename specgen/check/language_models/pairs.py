@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.language_models.recorded import check_recorded_pair
 from specgen.check.language_models.transforms import ModelTransform
 from specgen.check.model import dotted
 from specgen.diagnostics import Note, Sink, Span
@@ -66,6 +67,7 @@ def check_pair(
         sink.add(rules.POLICY_WITHOUT_GENERATE.at(span("gen_model"), message, notes=notes, help=help))
     if policy is not None and reference is not None:
         _check_rows(policy, reference, span("ref_model"), sink)
+        check_recorded_pair(policy, reference, span("ref_model"), sink)
         gen, ref = keys["gen_log_probs_full_key"], keys["ref_log_probs_full_key"]
         if gen == ref:
             message = f"`{policy.name}` and `{reference.name}` both write `{dotted(gen)}`"
