@@ -97,6 +97,9 @@ def test_equal_messages() -> None:
     assert bool((rows == rows.copy()).all())
     assert not bool((rows[:, :2] == rows[:, 1:]).all())
     assert bool((rows[0, 1] == History(role="assistant", content="I'm well")).all())
+    chats = ChatHistory(full=[LONG, SHORT], batch_size=[2])
+    assert bool((chats == chats.copy()).all())
+    assert not bool((chats == ChatHistory(full=[LONG, LONG], batch_size=[2])).all())
 
 
 def test_what_does_not_fit_is_refused() -> None:

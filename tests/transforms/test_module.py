@@ -14,6 +14,7 @@ from specgen_std.transforms import RewardSum
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
+from torch.testing import assert_close
 
 from tests.transforms.envs import Team, Walk
 
@@ -36,7 +37,8 @@ def test_runs_at_reset_and_at_step(batch: tuple[int, ...]) -> None:
     data = env.rollout(12, break_when_any_done=False)
     with torch.no_grad():
         for moment in (data, data["next"]):
-            assert torch.equal(moment["feature"], module.module(moment["position"]))
+            # products of matrices of other numbers of rows may be rounded otherwise
+            assert_close(moment["feature"], module.module(moment["position"]))
 
 
 def test_partial_resets_run_it() -> None:
@@ -143,7 +145,7 @@ def test_inverse_under_another_key() -> None:
     data = env.rollout(3)
     assert not data["next", "position"].requires_grad
     moved = data["position"] * 1.25 + module.module(data["latent"])
-    assert torch.allclose(data["next", "position"], moved)
+    assert_close(data["next", "position"], moved.detach())
 
 
 def test_spec_transforms() -> None:

@@ -47,6 +47,8 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             value = self._tensordict.get(name, None)
             if value is None or (is_non_tensor(value) and value.batch_dims == self.batch_dims):
                 continue
+            if isinstance(value, Tensor) and value.dtype == torch.bool:
+                continue  # what a comparison of two of this class gives
             if isinstance(value, History) and not self.batch_dims:
                 self.batch_size = value.batch_size[:-1]
             self._tensordict.set(name, _rows_of(value, self.batch_size))
