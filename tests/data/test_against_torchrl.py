@@ -270,6 +270,15 @@ class TestDifferences:
         with pytest.raises(KeyError, match="'value' was not in the first data"):
             buffers.mine.extend(transitions(4).set("value", torch.ones(4)))
 
+    def test_gradients(self) -> None:
+        buffers = pair("ReplayBuffer", batch_size=2)
+        value = torch.ones(4, requires_grad=True)
+        mine, peer = buffers.both(
+            lambda buffer: (buffer.extend(TensorDict({"value": value * 2}, [4])), buffer.sample())[1]
+        )
+        assert peer["value"].requires_grad
+        assert not mine["value"].requires_grad
+
     def test_stored_indices(self) -> None:
         buffers = pair("TensorDictReplayBuffer")
         buffers.both(lambda buffer: buffer.extend(transitions(4)))

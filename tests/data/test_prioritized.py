@@ -170,6 +170,16 @@ class TestSampling:
         trees = buffer.sampler._trees  # type: ignore[attr-defined]
         assert trees.priorities[sample["index"][0]] == expected
 
+    def test_draws_from_torch(self) -> None:
+        def drawn(seed: int) -> list[int]:
+            torch.manual_seed(seed)
+            buffer = TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=1.0, storage=LazyTensorStorage(50))
+            buffer.extend(transitions(50))
+            index: list[int] = buffer.sample(20)["index"].tolist()
+            return index
+
+        assert drawn(1) == drawn(1) != drawn(2)
+
     def test_alpha_can_change(self) -> None:
         buffer = prioritized(4, 0.0)
         buffer.extend(transitions(4))

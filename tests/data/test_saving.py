@@ -138,6 +138,16 @@ def test_states_are_copies() -> None:
     assert state["_storage"]["_storage"]["next", "reward"].flatten().tolist() == [0, 1, 2]
 
 
+def test_a_batch_size_is_no_state() -> None:
+    saved, sized, unsized = (
+        ReplayBuffer(storage=LazyTensorStorage(5), batch_size=size) for size in (2, 3, None)
+    )
+    saved.extend(transitions(4))
+    for buffer, expected in ((sized, 3), (unsized, 2)):
+        buffer.load_state_dict(saved.state_dict())
+        assert len(buffer.sample()) == expected
+
+
 def test_of_an_empty_buffer(tmp_path: Path) -> None:
     ReplayBuffer(storage=LazyTensorStorage(5)).dumps(tmp_path)
     other = ReplayBuffer(storage=LazyTensorStorage(5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from tensordict import TensorDict
 
@@ -30,3 +32,8 @@ def transitions(count: int, first: int = 0, batch: tuple[int, ...] = ()) -> Tens
         },
         shape,
     )
+
+
+def numbers(data: Any) -> list[int]:
+    """The numbers of steps."""
+    return [int(value) // 100 for value in data["observation"].flatten()]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from specgen_runtime.llm import ChatEnv, MCAdvantage, MCAdvantageSelector, chats_of, group_advantage
 from specgen_runtime.llm.messages import as_rows
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, lazy_stack
 from torch import Tensor
 
 DATA = [{"query": f"question {index}", "answer": str(index)} for index in range(7)]
@@ -116,6 +116,38 @@ def test_held_back_until_the_group_is_full() -> None:
     assert (stats["written_groups"], stats["queued_groups"]) == (1, 0)
     transform.reset_stats()
     assert transform.get_stats() == MCAdvantage(3).get_stats()
+
+
+@pytest.mark.parametrize("given", [None, "sum"])
+def test_steps_with_a_reward_for_each_token(given: Any) -> None:
+    """Steps have as many rewards as tokens; of one trajectory they may not stack."""
+    transform = MCAdvantage(2, prompt_key="group", trajectory_return=given)
+    rewards = [[[1.0, 2.0], [3.0]], [[0.0, 1.0, -1.0]]]
+    out = None
+    for each in rewards:
+        steps = [
+            TensorDict(
+                {
+                    "group": torch.tensor([1]),
+                    ("next", "reward"): torch.tensor(values)[:, None],
+                    ("next", "done"): torch.tensor([number == len(each) - 1]),
+                }
+            )
+            for number, values in enumerate(each)
+        ]
+        assert out is None
+        out = transform.inv(lazy_stack(steps, 0))
+    assert out is not None
+    flat = torch.tensor([value for each in rewards for step in each for value in step])
+    if given is None:
+        wanted = one_by_one(flat, torch.zeros(6))
+    else:
+        of_sums = one_by_one(torch.tensor([6.0, 0.0]), torch.zeros(2))
+        wanted = of_sums.repeat_interleave(torch.tensor([3, 3]))
+    found = out.get("advantage", as_list=True)
+    assert [each.shape for each in found] == [(2, 1), (1, 1), (3, 1)]
+    torch.testing.assert_close(torch.cat(found)[:, 0], wanted)
+    assert (transform.trajectory_return_sum, transform.completed_decisions) == (6.0, 3)
 
 
 def feed(transform: Any, data: list[TensorDictBase]) -> list[Any]:

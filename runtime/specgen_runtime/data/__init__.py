@@ -4,7 +4,8 @@ from specgen_runtime.data.prioritized import PrioritizedSampler
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from specgen_runtime.data.slices import SliceSampler, SliceSamplerWithoutReplacement
-from specgen_runtime.data.storages import LazyMemmapStorage, LazyTensorStorage, Storage, TensorStorage
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.data.storages import LazyMemmapStorage, LazyTensorStorage, TensorStorage
 from specgen_runtime.data.tensordict_replay_buffer import (
     PrioritizedReplayBuffer,
     TensorDictPrioritizedReplayBuffer,

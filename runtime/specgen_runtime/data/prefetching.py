@@ -44,25 +44,28 @@ class Prefetcher:
     Elements are drawn by the caller and gathered by one thread, so what is sampled does not depend on which is faster.
 
     Args:
-        count: how many.
+        count: how many; 0: none, and no thread.
     """
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count = count
         self._begun: deque[tuple[Future[Sample], bool]] = deque()
-        self._thread = ThreadPoolExecutor(1, "replay_buffer")
+        self._thread = ThreadPoolExecutor(1, "replay_buffer") if count else None
 
     def next(self, draw: Callable[[], Drawing]) -> Sample:
         """The next sample; those behind it are drawn and begun."""
         if not self._begun:
+            if self._thread is None:
+                return draw().gather()
             self._begin(draw)
         sample, last = self._begun.popleft()
         # Behind the last sample of a pass nothing is drawn before it is asked for: rows may change between passes.
-        while len(self._begun) < self._count and not (self._begun[-1][1] if self._begun else last):
+        while len(self._begun) < self.count and not (self._begun[-1][1] if self._begun else last):
             self._begin(draw)
         return sample.result()
 
     def _begin(self, draw: Callable[[], Drawing]) -> None:
+        assert self._thread is not None  # there is something to make ready
         drawing = draw()
         self._begun.append((self._thread.submit(drawing.gather), drawing.last))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.data.samplers import Drawn, Sampler, refuse_empty
 from specgen_runtime.data.segment_tree import SegmentTree
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 
 __all__ = ["PrioritizedSampler", "reduce_priority"]
 
@@ -168,7 +168,8 @@ class PrioritizedSampler(Sampler):
         capacity = max(self.max_capacity, storage.max_size)
         if self._trees is None:
             device = storage.device or torch.device("cpu")
-            self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
+            with torch.inference_mode(False):
+                self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
         return self._trees
 
     def _empty(self) -> None:
@@ -231,8 +232,9 @@ class _Trees:
             self.largest.update(index, priority)
 
     def one_each(self, index: Tensor, priority: Tensor, reduction: str) -> Tensor:
-        """The priority that each of some elements is to have, the same where one comes several times."""
-        return self.priorities.scatter_reduce(0, index, priority, reduction, include_self=False)[index]
+        """Change the priorities of elements, and return them: the same where an element comes several times."""
+        self.priorities.scatter_reduce_(0, index, priority, reduction, include_self=False)
+        return self.priorities[index]
 
     def forget(self, index: Tensor) -> None:
         """Let elements not count for the largest priority."""

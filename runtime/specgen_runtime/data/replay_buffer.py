@@ -9,15 +9,14 @@ from threading import RLock
 from typing import Any, Self
 
 import torch
-from tensordict import is_tensor_collection
 from torch import Tensor
 
-from specgen_runtime.data.inverted import InvertedTransform
 from specgen_runtime.data.prefetching import Drawing, Prefetcher, Sample
 from specgen_runtime.data.rows import RowData, as_rows
 from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
 from specgen_runtime.data.saving import load_state, save_state
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.data.transforms import InvertedTransform, transformed
 from specgen_runtime.data.writers import RoundRobinWriter, Writer
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
@@ -46,6 +45,15 @@ class ReplayBuffer:
             that count elements (`storage.ndim - 1`): data of `[batch, time]` for a storage of `ndim=2`.
         generator: what the sampler draws from, and transforms that draw. None: torch's own.
 
+    Attributes:
+        storage: where rows are kept.
+        sampler: what draws which of them are sampled.
+        writer: what chooses where new ones are written.
+        transform: the transforms, in a `Compose`.
+        batch_size: how many elements a sample has, if `sample` is not told.
+        dim_extend: along which dimension of what comes in rows are appended.
+        generator: what is drawn from; changed by `set_rng`.
+
     Raises:
         ValueError: `prefetch`, or a sampler with `drop_last`, without a `batch_size`; a negative `dim_extend`.
 
@@ -70,77 +78,36 @@ class ReplayBuffer:
         dim_extend: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        self._storage: Storage = storage if isinstance(storage, Storage) else storage()
-        self._sampler: Sampler = (
-            RandomSampler() if sampler is None else sampler if isinstance(sampler, Sampler) else sampler()
-        )
-        self._writer: Writer = (
-            RoundRobinWriter() if writer is None else writer if isinstance(writer, Writer) else writer()
-        )
-        self._writer.register_storage(self._storage)
-        if batch_size is None and (prefetch or getattr(self._sampler, "drop_last", False)):
+        self.storage: Storage = storage if isinstance(storage, Storage) else storage()
+        self.sampler: Sampler = sampler if isinstance(sampler, Sampler) else (sampler or RandomSampler)()
+        self.writer: Writer = writer if isinstance(writer, Writer) else (writer or RoundRobinWriter)()
+        self.writer.register_storage(self.storage)
+        if batch_size is None and (prefetch or getattr(self.sampler, "drop_last", False)):
             what = "prefetch" if prefetch else "drop_last"
             raise ValueError(f"{what} needs samples of one size: give the replay buffer a batch_size")
         if dim_extend is not None and dim_extend < 0:
             raise ValueError(f"dim_extend is a dimension counted from the first, got {dim_extend}")
-        self._batch_size = batch_size
-        self._dim_extend = self._storage.ndim - 1 if dim_extend is None else dim_extend
+        self.batch_size = batch_size
+        self.dim_extend = self.storage.ndim - 1 if dim_extend is None else dim_extend
         self._collate_fn = collate_fn
         self._pin_memory = pin_memory
-        self._prefetcher = Prefetcher(prefetch) if prefetch else None
+        self._prefetcher = Prefetcher(prefetch or 0)
         self._lock = RLock()
-        self._transform = Compose()
+        self.transform = Compose()
         if transform is not None:
             self.append_transform(transform)
         self.set_rng(generator)
 
-    # ------------------------------------------------------------------- parts
-
-    @property
-    def storage(self) -> Storage:
-        """Where rows are kept."""
-        return self._storage
-
-    @property
-    def sampler(self) -> Sampler:
-        """What draws which rows are sampled."""
-        return self._sampler
-
-    @property
-    def writer(self) -> Writer:
-        """What chooses where new rows are written."""
-        return self._writer
-
-    @property
-    def transform(self) -> Compose:
-        """The transforms: `inv` of what comes in, `forward` of what is sampled."""
-        return self._transform
-
-    @property
-    def batch_size(self) -> int | None:
-        """How many elements a sample has, if `sample` is not told."""
-        return self._batch_size
-
-    @property
-    def dim_extend(self) -> int:
-        """Along which dimension of what comes in rows are appended."""
-        return self._dim_extend
-
     @property
     def write_count(self) -> int:
         """How many rows were written in all."""
-        count: int = getattr(self._writer, "_write_count", 0)
+        count: int = getattr(self.writer, "_write_count", 0)
         return count
-
-    @property
-    def generator(self) -> torch.Generator | None:
-        """What is drawn from; None: torch's own."""
-        return self._generator
 
     def set_rng(self, generator: torch.Generator | None) -> None:
         """Draw from another generator from now on; None: torch's own."""
-        self._generator = generator
-        self._sampler._rng = generator
+        self.generator = generator
+        self.sampler._rng = generator
 
     def append_transform(self, transform: TransformLike, *, invert: bool = False) -> Self:
         """Add a transform at the end: the last of what is sampled, the first of what comes in.
@@ -149,15 +116,13 @@ class ReplayBuffer:
             transform: or a function of a sample.
             invert: whether what comes in passes its `forward`, and what is sampled its `inv`.
         """
-        return self.insert_transform(len(self._transform), transform, invert=invert)
+        return self.insert_transform(len(self.transform), transform, invert=invert)
 
     def insert_transform(self, index: int, transform: TransformLike, *, invert: bool = False) -> Self:
         """Add a transform before the one at `index`; see `append_transform`."""
         entry: Transform = as_transform(transform)
-        self._transform.insert(index, (InvertedTransform(entry) if invert else entry).eval())
+        self.transform.insert(index, (InvertedTransform(entry) if invert else entry).eval())
         return self
-
-    # ----------------------------------------------------------------- writing
 
     def extend(self, data: RowData) -> Tensor:
         """Write a batch.
@@ -174,8 +139,7 @@ class ReplayBuffer:
             TypeError: an entry has another dtype than in the first data, or is no tensor.
             ValueError: an entry has another shape.
         """
-        rows = self._incoming(data)
-        return self._nothing() if rows is None else self._write(rows)
+        return self._extended(self._incoming(data))
 
     def add(self, data: RowData) -> Tensor:
         """Write one row: `extend` with what has no dimension of rows.
@@ -183,34 +147,34 @@ class ReplayBuffer:
         Returns:
             Its index: a number, or `[elements, ndim]` where several dimensions count elements.
         """
-        rows = self._incoming(data.unsqueeze(self._dim_extend))
-        if rows is None:
-            return self._nothing()
-        index = self._write(rows)
+        index = self._extended(self._incoming(data.unsqueeze(self.dim_extend)))
         return index[0] if index.ndim == 1 and len(index) == 1 else index
+
+    def _extended(self, rows: RowData | None) -> Tensor:
+        return self._nothing() if rows is None else self._write(rows)
 
     def _incoming(self, data: RowData) -> RowData | None:
         """What is to be written, after the transforms; rows are still along `dim_extend`."""
         rows = as_rows(data)
-        if len(self._transform):
-            rows = self._transformed(self._transform.inv, rows, self._generator)
+        if len(self.transform):
+            rows = transformed(self.transform.inv, rows, self.generator)
         return rows
 
     def _write(self, data: RowData) -> Tensor:
         with self._lock:
-            self._settle()
-            index = self._writer.extend(self._rows_first(data))
-            self._sampler.extend(index)
-            self._sampler.mark_update(index, storage=self._storage)
+            self._prefetcher.wait()  # its thread reads what changes here
+            index = self.writer.extend(self._rows_first(data))
+            self.sampler.extend(index)
+            self.sampler.mark_update(index, storage=self.storage)
         return index
 
     def _nothing(self) -> Tensor:
-        ndim = self._storage.ndim
-        return torch.zeros((0,) if ndim == 1 else (0, ndim), dtype=torch.int64, device=self._storage.device)
+        ndim = self.storage.ndim
+        return torch.zeros((0,) if ndim == 1 else (0, ndim), dtype=torch.int64, device=self.storage.device)
 
     def _rows_first(self, data: Any) -> Any:
         """Data with rows along the first dimension, of data with rows along `dim_extend`; and back."""
-        return data.transpose(0, self._dim_extend) if self._dim_extend else data
+        return data.transpose(0, self.dim_extend) if self.dim_extend else data
 
     def update_priority(self, index: Drawn, priority: Tensor | float) -> None:
         """Change the priority of elements.
@@ -225,11 +189,11 @@ class ReplayBuffer:
         """
         if isinstance(index, tuple):
             index = torch.stack(index, -1)
-        if isinstance(priority, Tensor) and self._dim_extend and priority.ndim > self._dim_extend:
+        if isinstance(priority, Tensor) and self.dim_extend and priority.ndim > self.dim_extend:
             priority = self._rows_first(priority).flatten()
         with self._lock:
-            self._settle()
-            self._sampler.update_priority(index, priority, storage=self._storage)
+            self._prefetcher.wait()
+            self.sampler.update_priority(index, priority, storage=self.storage)
 
     def empty(self, empty_write_count: bool = True) -> None:
         """Forget all rows; the space for them is kept.
@@ -238,14 +202,11 @@ class ReplayBuffer:
             empty_write_count: whether `write_count` begins anew.
         """
         with self._lock:
-            self._settle()
-            if self._prefetcher is not None:
-                self._prefetcher.clear()
-            self._writer._empty(empty_write_count)
-            self._sampler._empty()
-            self._storage._empty()
-
-    # ---------------------------------------------------------------- sampling
+            self._prefetcher.wait()
+            self._prefetcher.clear()
+            self.writer._empty(empty_write_count)
+            self.sampler._empty()
+            self.storage._empty()
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """Draw a sample.
@@ -266,62 +227,46 @@ class ReplayBuffer:
 
     def _size(self, batch_size: int | None) -> int:
         if batch_size is None:
-            if self._batch_size is None:
+            if self.batch_size is None:
                 raise RuntimeError("give `sample`, or the replay buffer, a batch_size")
-            return self._batch_size
-        if self._prefetcher is not None and batch_size != self._batch_size:
+            return self.batch_size
+        if self._prefetcher.count and batch_size != self.batch_size:
             raise ValueError(
-                f"samples of {self._batch_size} are prefetched, one of {batch_size} was asked for: leave out batch_size"
+                f"samples of {self.batch_size} are prefetched, one of {batch_size} was asked for: leave out batch_size"
             )
-        if self._batch_size is not None and batch_size != self._batch_size:
+        if self.batch_size is not None and batch_size != self.batch_size:
             warnings.warn(
-                f"the replay buffer's batch_size is {self._batch_size}, this sample's is {batch_size}",
+                f"the replay buffer's batch_size is {self.batch_size}, this sample's is {batch_size}",
                 stacklevel=3,
             )
         return batch_size
 
     def _next_sample(self, batch_size: int) -> Sample:
         with self._lock:
-            if self._prefetcher is None:
-                return self._draw(batch_size).gather()
             return self._prefetcher.next(lambda: self._draw(batch_size))
 
     def _draw(self, batch_size: int) -> Drawing:
         """Draw the elements of a sample."""
-        index, info = self._sampler.sample(self._storage, batch_size)
+        index, info = self.sampler.sample(self.storage, batch_size)
         info["index"] = index
-        if self._writer.tracks_generations:
+        if self.writer.tracks_generations:
             stacked = torch.stack(index, -1) if isinstance(index, tuple) else index
-            info["index_generation"] = self._writer.generations_of(stacked)
-        generator = self._generator
-        if self._prefetcher is not None and generator is not None and len(self._transform):
+            info["index_generation"] = self.writer.generations_of(stacked)
+        generator = self.generator
+        if self._prefetcher.count and generator is not None and len(self.transform):
             # The thread has a generator of its own: it must not draw from one while a sampler does.
             seed = torch.randint(2**62, (), generator=generator, device=generator.device)
             generator = torch.Generator(generator.device).manual_seed(int(seed))
-        last = self._sampler.ran_out
+        last = self.sampler.ran_out
         return Drawing(lambda: Sample(self._gathered(index, generator), info, last), last)
 
     def _gathered(self, index: Drawn, generator: torch.Generator | None) -> RowData:
-        data = self._storage.gather(index)
+        data = self.storage.gather(index)
         if self._collate_fn is not None:
             data = self._collate_fn(data)
-        if len(self._transform):
-            data = self._transformed(self._transform, data, generator)
+        if len(self.transform):
+            data = transformed(self.transform, data, generator)
         return data.pin_memory() if self._pin_memory else data
-
-    def _transformed(
-        self, transform: Callable[..., Any], data: RowData, generator: torch.Generator | None
-    ) -> RowData:
-        if not is_tensor_collection(data):
-            raise TypeError(
-                f"transforms read entries by their key, and this replay buffer holds {type(data).__name__}s: use tensordicts"
-            )
-        return transform(data) if generator is None else transform(data, generator=generator)
-
-    def _settle(self) -> None:
-        """Let the thread finish before rows change that it may be reading."""
-        if self._prefetcher is not None:
-            self._prefetcher.wait()
 
     def __iter__(self) -> Iterator[Any]:
         """Samples, until the sampler runs out; most never do.
@@ -340,24 +285,22 @@ class ReplayBuffer:
         """A sample as it is handed out."""
         return result.data
 
-    # ------------------------------------------------------------------- items
-
     def __len__(self) -> int:
-        return len(self._storage)
+        return len(self.storage)
 
     def __getitem__(self, index: Any) -> RowData:
-        """Rows, after the transforms, or an entry of all of them for a key.
+        """What was written, after the transforms, or an entry of all of it for a key.
 
         Args:
-            index: counts what `dim_extend` counts; or a key.
+            index: of all data in the form in which they came in, rows along `dim_extend`; or a key.
         """
         if _is_key(index):
             return self[:][index]
         with self._lock:
-            whole = self._rows_first(self._storage.get(slice(None)))
+            whole = self._rows_first(self.storage.get(slice(None)))
             data = whole[index.to(whole.device) if isinstance(index, Tensor) else index]
-        if len(self._transform):
-            data = self._transformed(self._transform, data.copy(), self._generator)
+        if len(self.transform):
+            data = transformed(self.transform, data.copy(), self.generator)
         return data
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -367,21 +310,19 @@ class ReplayBuffer:
             KeyError, TypeError, ValueError: as `extend`.
         """
         with self._lock:
-            self._settle()
+            self._prefetcher.wait()
             if _is_key(index):
-                everything = self._rows_first(self._storage.get(slice(None)))
+                everything = self._rows_first(self.storage.get(slice(None)))
                 everything.set_(index, value)
-                self._storage.revision += 1
+                self.storage.revision += 1
                 return
             value = as_rows(value)
-            if len(self._transform):
-                value = self._transformed(self._transform.inv, value, self._generator)
-            if self._dim_extend:
-                index = (*[slice(None)] * self._dim_extend, index)
-                value = value if value.ndim <= self._dim_extend else self._rows_first(value)
-            self._storage[index] = value
-
-    # ------------------------------------------------------------------ saving
+            if len(self.transform):
+                value = transformed(self.transform.inv, value, self.generator)
+            if self.dim_extend:
+                index = (*[slice(None)] * self.dim_extend, index)
+                value = value if value.ndim <= self.dim_extend else self._rows_first(value)
+            self.storage[index] = value
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that what is sampled next depends on, as copies: rows, sampler, writer, transforms, generator.
@@ -389,17 +330,17 @@ class ReplayBuffer:
         Samples that were prefetched are among it.
         """
         with self._lock:
-            self._settle()
-            return {"_storage": self._storage.state_dict(), **self._state_beside_rows()}
+            self._prefetcher.wait()
+            return {"_storage": self.storage.state_dict(), **self._state_beside_rows()}
 
     def _state_beside_rows(self) -> dict[str, Any]:
-        generator = self._generator
+        generator = self.generator
         return {
-            "_sampler": self._sampler.state_dict(),
-            "_writer": self._writer.state_dict(),
-            "_transforms": self._transform.state_dict(),
-            "_batch_size": self._batch_size,
-            "_prefetched": [] if self._prefetcher is None else self._prefetcher.state(),
+            "_sampler": self.sampler.state_dict(),
+            "_writer": self.writer.state_dict(),
+            "_transforms": self.transform.state_dict(),
+            "_batch_size": self.batch_size,
+            "_prefetched": self._prefetcher.state(),
             "_rng": None if generator is None else (generator.get_state(), str(generator.device)),
         }
 
@@ -410,18 +351,17 @@ class ReplayBuffer:
             KeyError, TypeError, ValueError: the rows don't fit this storage.
         """
         with self._lock:
-            self._settle()
-            self._storage.load_state_dict(state_dict["_storage"])
-            self._sampler.load_state_dict(state_dict["_sampler"])
-            self._writer.load_state_dict(state_dict["_writer"])
-            self._transform.load_state_dict(state_dict["_transforms"])
-            if self._batch_size is None:
-                self._batch_size = state_dict["_batch_size"]
-            if self._prefetcher is not None:
-                self._prefetcher.load(state_dict["_prefetched"])
+            self._prefetcher.wait()
+            self.storage.load_state_dict(state_dict["_storage"])
+            self.sampler.load_state_dict(state_dict["_sampler"])
+            self.writer.load_state_dict(state_dict["_writer"])
+            self.transform.load_state_dict(state_dict["_transforms"])
+            if self.batch_size is None:
+                self.batch_size = state_dict["_batch_size"]
+            self._prefetcher.load(state_dict["_prefetched"])
             if state_dict["_rng"] is not None:
                 state, device = state_dict["_rng"]
-                generator = torch.Generator(device) if self._generator is None else self._generator
+                generator = torch.Generator(device) if self.generator is None else self.generator
                 generator.set_state(state)
                 self.set_rng(generator)
 
@@ -435,8 +375,8 @@ class ReplayBuffer:
             OSError: there is no space left, for example. What was saved there before is as it was.
         """
         with self._lock:
-            self._settle()
-            save_state(Path(path), self._storage.state_dict(copies=False), self._state_beside_rows())
+            self._prefetcher.wait()
+            save_state(Path(path), self.storage.state_dict(copies=False), self._state_beside_rows())
 
     def loads(self, path: str | Path) -> None:
         """Go on from where the buffer stood that was saved in a folder; see `load_state_dict`.
@@ -447,8 +387,8 @@ class ReplayBuffer:
         self.load_state_dict(load_state(Path(path)))
 
     def __repr__(self) -> str:
-        parts = f"storage={self._storage}, sampler={self._sampler}, writer={self._writer}"
-        return f"{type(self).__name__}({parts}, batch_size={self._batch_size})"
+        parts = f"storage={self.storage}, sampler={self.sampler}, writer={self.writer}"
+        return f"{type(self).__name__}({parts}, batch_size={self.batch_size})"
 
 
 def _is_key(index: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 
 __all__ = ["Drawn", "RandomSampler", "Sampler", "SamplerWithoutReplacement", "refuse_empty"]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specgen_runtime.data.rows import leaves_of
 from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.trajectories import Trajectories, ends_of_numbers, find_trajectories
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling

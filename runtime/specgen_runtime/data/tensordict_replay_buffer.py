@@ -14,8 +14,9 @@ from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer", "TensorDictReplayBuffer"]
@@ -34,8 +35,8 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def __init__(self, *, priority_key: NestedKey = "td_error", **options: Any) -> None:
         super().__init__(**options)
         self.priority_key = priority_key
-        if isinstance(self._sampler, PrioritizedSampler) and hasattr(self._writer, "tracks_generations"):
-            self._writer.tracks_generations = True
+        if isinstance(self.sampler, PrioritizedSampler) and hasattr(self.writer, "tracks_generations"):
+            self.writer.tracks_generations = True
 
     def extend(self, data: RowData, *, update_priority: bool = True) -> Tensor:
         """Write a batch; see `ReplayBuffer.extend`.
@@ -45,14 +46,9 @@ class TensorDictReplayBuffer(ReplayBuffer):
             update_priority: whether its entry `priority_key` is the priority of the rows, if there is one. Otherwise
                 they have the largest priority so far, so that they are sampled soon.
         """
-        return self._extend(self._incoming(data), update_priority)
+        return self._extended(self._incoming(data), update_priority)
 
-    def add(self, data: RowData) -> Tensor:
-        """Write one row; see `ReplayBuffer.add`."""
-        index = self._extend(self._incoming(data.unsqueeze(self._dim_extend)), True)
-        return index[0] if index.ndim == 1 and len(index) == 1 else index
-
-    def _extend(self, rows: RowData | None, update_priority: bool) -> Tensor:
+    def _extended(self, rows: RowData | None, update_priority: bool = True) -> Tensor:
         if rows is None:
             return self._nothing()
         if not isinstance(rows, TensorDictBase):
@@ -61,10 +57,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
             )
         index = self._write(rows.exclude("index") if rows.get("index", None) is not None else rows)
         priority = rows.get(self.priority_key, None) if update_priority else None
-        if priority is not None and isinstance(self._sampler, PrioritizedSampler):
+        if priority is not None and isinstance(self.sampler, PrioritizedSampler):
             # Rows first, as the index is.
-            self._sampler.update_priority(
-                index, self._reduced(self._rows_first(priority), self._storage.ndim), storage=self._storage
+            self.sampler.update_priority(
+                index, self._reduced(self._rows_first(priority), self.storage.ndim), storage=self.storage
             )
         return index
 
@@ -73,7 +69,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         flat = priority.flatten(0, dims - 1) if dims > 1 else priority
         if flat.ndim == 1:
             return flat
-        return reduce_priority(flat.flatten(1), getattr(self._sampler, "reduction", "max"))
+        return reduce_priority(flat.flatten(1), getattr(self.sampler, "reduction", "max"))
 
     def update_tensordict_priority(self, data: TensorDictBase) -> None:
         """Give the elements of a sample the priorities that a loss has written; nothing without a `PrioritizedSampler`.
@@ -87,10 +83,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
             KeyError: one of the two is missing.
             ValueError: a priority is negative or not finite.
         """
-        if not isinstance(self._sampler, PrioritizedSampler):
+        if not isinstance(self.sampler, PrioritizedSampler):
             return
         index, priority = (self._entry(data, key) for key in ("index", self.priority_key))
-        if self._storage.ndim > 1:
+        if self.storage.ndim > 1:
             index = index.reshape(-1, index.shape[-1])
             priority = self._reduced(priority, data.ndim) if data.ndim else priority.reshape(1)
         else:
@@ -99,7 +95,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         generation = data.get("index_generation", None)
         if generation is not None:
             generation = generation.reshape(len(index), -1)[:, 0]
-            fresh = self._writer.generations_of(index) == generation
+            fresh = self.writer.generations_of(index) == generation
             index, priority = index[fresh], priority[fresh.to(priority.device)]
         if len(index):
             self.update_priority(index, priority)
@@ -121,7 +117,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
             if data.device is not None:
                 entry = entry.to(data.device)
             try:
-                data.set(key, expand_as_right(entry, data) if entry.ndim < data.ndim else entry)
+                put_checked(data, key, expand_as_right(entry, data) if entry.ndim < data.ndim else entry)
             except RuntimeError as error:
                 raise RuntimeError(
                     f"{show_key(key)} of shape {list(entry.shape)} does not fit the sample of {list(data.shape)}, which a "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.data.rows import RowData
-from specgen_runtime.data.storages import Storage
+from specgen_runtime.data.storage import Storage
 
 __all__ = ["ImmutableDatasetWriter", "RoundRobinWriter", "Writer"]
 
@@ -115,7 +115,8 @@ class RoundRobinWriter(Writer):
         if not self.tracks_generations:
             return
         if self._generations is None:
-            self._generations = torch.full((rows,), -1, device=self.storage.device)
+            with torch.inference_mode(False):
+                self._generations = torch.full((rows,), -1, device=self.storage.device)
         self._generations[start : start + count] += 1
         if start + count > rows:
             self._generations[: start + count - rows] += 1

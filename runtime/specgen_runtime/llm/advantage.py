@@ -13,6 +13,7 @@ from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
 from torch import Tensor
 
 from specgen_runtime.llm.candidates import MCAdvantageSelector
+from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
@@ -245,7 +246,7 @@ class MCAdvantage(ReplayTransform):
     def _added(self, trajectory: TensorDictBase) -> Sequence[TensorDictBase]:
         """Put a trajectory to its group; the group with its advantages if it is full."""
         name = _name(trajectory.get(self.prompt_key), self.prompt_key)
-        total = float(self._found(trajectory, self.rewards_key).sum())
+        total = float(sum(reward.sum() for reward in self._rewards(trajectory)))
         with self._lock:
             queue = [*self.queues.get(name, ()), trajectory]
             self.queues[name] = queue  # as a whole: other processes see no change of a list
@@ -290,8 +291,15 @@ class MCAdvantage(ReplayTransform):
         value: Any = self._read(tensordict, key)
         return cast("Tensor", value)
 
+    def _rewards(self, trajectory: TensorDictBase) -> list[Tensor]:
+        """The rewards of a trajectory: all in one tensor, or those of each step, which have perhaps one for each token."""
+        found = rows_at(trajectory, self.rewards_key)
+        if found is None:
+            self._read(trajectory, self.rewards_key)  # raises
+        return [found] if isinstance(found, Tensor) else cast("list[Tensor]", found)
+
     def _return(self, trajectory: TensorDictBase) -> Tensor:
-        reward = self._found(trajectory, self.rewards_key)
+        reward = torch.cat([each.flatten() for each in self._rewards(trajectory)])
         match self.trajectory_return:
             case "max":
                 return reward.max()
@@ -301,24 +309,31 @@ class MCAdvantage(ReplayTransform):
                 return reward.sum()
 
     def _with_advantages(self, group: list[TensorDictBase]) -> list[TensorDictBase]:
-        rewards = [self._found(trajectory, self.rewards_key) for trajectory in group]
+        rewards = [self._rewards(trajectory) for trajectory in group]
+        counts = [sum(reward.numel() for reward in each) for each in rewards]
         if self.trajectory_return is None:
-            values = torch.cat([reward.flatten() for reward in rewards])
+            values = torch.cat([reward.flatten() for each in rewards for reward in each])
         else:
             values = torch.stack([self._return(trajectory) for trajectory in group])
         advantages = group_advantage(
             values, torch.zeros(values.shape, dtype=torch.int64, device=values.device)
         )
         self._count(dead_groups=not bool(advantages.any()))
-        parts = torch.split(
-            advantages, [1 if self.trajectory_return else reward.numel() for reward in rewards]
-        )
-        return [
-            trajectory.copy().set(
-                self.advantage_key, part.expand(reward.numel()).reshape(reward.shape).clone()
-            )
-            for trajectory, part, reward in zip(group, parts, rewards, strict=True)
-        ]
+        if self.trajectory_return is not None:
+            advantages = advantages.repeat_interleave(torch.tensor(counts, device=values.device))
+        parts = torch.split(advantages, counts)
+        return [self._with(*each) for each in zip(group, rewards, parts, strict=True)]
+
+    def _with(
+        self, trajectory: TensorDictBase, rewards: Sequence[Tensor], advantages: Tensor
+    ) -> TensorDictBase:
+        """A copy of a trajectory with the advantages of its rewards."""
+        parts = torch.split(advantages, [reward.numel() for reward in rewards])
+        shaped = [part.reshape(reward.shape).clone() for part, reward in zip(parts, rewards, strict=True)]
+        if len(shaped) == 1:
+            return trajectory.copy().set(self.advantage_key, shaped[0])
+        steps = zip(trajectory.unbind(0), shaped, strict=True)
+        return lazy_stack([step.copy().set(self.advantage_key, part) for step, part in steps], 0)
 
 
 def _name(group: Any, key: NestedKey) -> Any:
@@ -347,7 +362,15 @@ def _frozen(value: Any, key: NestedKey) -> Any:
 
 def _joined(trajectories: list[TensorDictBase]) -> TensorDictBase:
     """Trajectories behind each other; a lazy stack of their steps where entries differ in their sizes."""
-    shapes = [{key: value.shape[1:] for key, value in each.items(True, True)} for each in trajectories]
-    if all(found == shapes[0] for found in shapes):
+    shapes = [_shapes(trajectory) for trajectory in trajectories]
+    if shapes[0] is not None and all(found == shapes[0] for found in shapes):
         return torch.cat(trajectories, 0)
     return lazy_stack([step for trajectory in trajectories for step in trajectory.unbind(0)], 0)
+
+
+def _shapes(trajectory: TensorDictBase) -> dict[Any, Any] | None:
+    """The sizes of the entries of a step; None if the steps differ in them."""
+    try:
+        return {key: value.shape[1:] for key, value in trajectory.items(True, True)}
+    except RuntimeError:  # of what does not stack
+        return None

@@ -115,8 +115,9 @@ class Inputs:
 
     def _tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:
         if key == within(self.keys.tokens, "prompt"):  # the masks are of whole sequences
-            return tokens_at(data, key, [self.attention_mask_key])
-        found = tokens_at(data, key, [self.keys.attention_mask, self.attention_mask_key])
+            return tokens_at(data, key, [self.attention_mask_key], self.keys.side, self.keys.width)
+        masks = [self.keys.attention_mask, self.attention_mask_key]
+        found = tokens_at(data, key, masks, self.keys.side, self.keys.width)
         if found is None:
             return None
         return found._replace(assistant=mask_at(data, self.keys.assistant_mask, found))

@@ -29,8 +29,8 @@ class KLPenalty(Transform):
     Args:
         kl_key: of the penalty, float32 ``[*batch, time]``.
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward: of one reward for a
-            conversation, ``[*batch, 1]``, the sum over its tokens; of one for each token, ``[*batch, time, 1]``, that
-            token's. Data without a reward are left without.
+            conversation, ``[*batch, 1]`` or ``[*batch, 1, 1]``, the sum over its tokens; of one for each token,
+            ``[*batch, time, 1]``, that token's. Data without a reward are left without.
         coeff: of the penalty in the reward.
         estimator: how the KL is estimated; see `kl_estimators`.
         level: of what: ``"token"``, the distribution of each token; ``"sequence"``, that of whole answers, from the sum
@@ -160,11 +160,11 @@ class KLPenalty(Transform):
             return
         batch = list(data.batch_size)
         width = kl.shape[-1]
-        one = list(reward.shape) == [*batch, 1]
+        one = list(reward.shape) in ([*batch, 1], [*batch, 1, 1])
         if not one and list(reward.shape) != [*batch, width, 1]:
             raise ValueError(
-                f"the reward is {list(reward.shape)}: neither one for each conversation, {[*batch, 1]}, nor one for "
-                f"each token, {[*batch, width, 1]}"
+                f"the reward is {list(reward.shape)}: neither one for each conversation, {[*batch, 1]} or "
+                f"{[*batch, 1, 1]}, nor one for each token, {[*batch, width, 1]}"
             )
         if one and self.spread == "sum":
             data.set(out_key, reward - penalty.sum(-1).reshape(reward.shape).to(reward.dtype))

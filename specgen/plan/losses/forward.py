@@ -62,7 +62,7 @@ class ForwardPrinter:
         self._loss = loss
         self._needed = needed
         self._conditional = {made.name for made in loss.forward if needed(made.symbol) != ALWAYS}
-        self._networks = {network.name: network for network in loss.networks}
+        self._networks = loss.networks_by_name
         self._roles = {role.name: role for role in loss.roles}
         types: dict[str, Type | None] = {role.name: role.type for role in loss.roles}
         written = (one for network in loss.networks for one in network.outputs)
@@ -328,7 +328,7 @@ def _computes(value: ForwardValue) -> bool:
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     """The records that a value reads."""
     after = {role.name for role in loss.roles if role.after}
-    networks = {network.name: network for network in loss.networks}
+    networks = loss.networks_by_name
     found: set[str] = set()
     for part in parts_of(value):
         if isinstance(part, Data):
@@ -353,7 +353,7 @@ def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
 
 def roles_read(loss: CheckedLoss) -> set[str]:
     """The roles that values of the class read from the data, but those that only networks know."""
-    networks = {network.name: network for network in loss.networks}
+    networks = loss.networks_by_name
     found: set[str] = set()
     for part in (part for made in loss.forward for part in parts_of(made.value)):
         if isinstance(part, Data):

@@ -64,7 +64,7 @@ def _networks(
 
 def _reads_keys(loss: CheckedLoss, made: Forward) -> bool:
     """Whether the class reads its keys to compute a value."""
-    networks = {one.name: one for one in loss.networks}
+    networks = loss.networks_by_name
 
     def by_keys(call: NetworkCall) -> bool:
         network = networks[call.network]
