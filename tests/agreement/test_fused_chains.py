@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,12 +35,8 @@ SCHEMAS = Path(__file__).parent / "schemas"
 STEPS = each_time_or_thorough(120, 500)
 """Four partial resets, one of everything and a partial one after it are among the first 120 steps."""
 
-BATCHES: list[tuple[int, ...]] = [(), (1,), (4, 3)]
-
 Batch = tuple[int, ...]
 Dynamic = Callable[[ModuleType, Batch], EnvBase[Any]]
-
-each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
 
 
 def usual(max_steps: int) -> list[Any]:
@@ -235,6 +232,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         yield made
 
 
+def with_batches(names: Iterable[str], *batches: Batch) -> list[Any]:
+    """Chains by name, each with one of some batch sizes in turn."""
+    return [
+        pytest.param(name, batch, id=f"{name}-{batch}")
+        for name, batch in zip(names, cycle(batches), strict=False)
+    ]
+
+
 @pytest.fixture(params=[*LIBRARY, *OWN])
 def pair(request: pytest.FixtureRequest, own: ModuleType) -> Callable[[Batch], tuple[Any, Any]]:
     """Makes a fused chain and its dynamic counterpart."""
@@ -289,7 +294,11 @@ def without_actions(env: EnvBase[Any], data: TensorDictBase) -> TensorDictBase:
     return data.exclude(*env.action_keys)
 
 
-@each_batch
+@pytest.mark.parametrize(
+    ("pair", "batch"),
+    [*with_batches([*LIBRARY, *OWN], (4, 3)), *with_batches([*LIBRARY, *OWN], (), (1,))],
+    indirect=["pair"],
+)
 def test_steps_and_resets(
     pair: Callable[[Batch], tuple[Any, Any]], batch: Batch, request: pytest.FixtureRequest
 ) -> None:
@@ -304,7 +313,7 @@ def test_episodes_end_on_the_way(own: ModuleType) -> None:
     assert everywhere
 
 
-@pytest.mark.parametrize("batch", [(), (4, 3)], ids=str)
+@pytest.mark.parametrize(("pair", "batch"), with_batches([*LIBRARY, *OWN], (), (4, 3)), indirect=["pair"])
 def test_rollouts(pair: Callable[[Batch], tuple[Any, Any]], batch: Batch) -> None:
     for stop in (True, False):
         made = []
@@ -344,8 +353,9 @@ def shown_only(env: EnvBase[Any], group: str) -> set[Any]:
     return private if group == "state" else set()
 
 
-@pytest.mark.parametrize("name", [name for name in OWN if name != "Team"])
-@pytest.mark.parametrize("batch", [(), (4, 3)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "batch"), with_batches([name for name in OWN if name != "Team"], (4, 3), ())
+)
 def test_contract(own: ModuleType, name: str, batch: Batch) -> None:
     def make() -> Any:
         made = getattr(own, name)(batch_size=batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -96,6 +97,24 @@ class TestSampling:
             return samples
 
         assert run(prefetch) == run(None)
+
+    @pytest.mark.parametrize("prefetch", [None, 2])
+    def test_written_by_another_thread(self, prefetch: int | None) -> None:
+        """Rows are written whole, between samples."""
+        buffer = ReplayBuffer(storage=LazyTensorStorage(64), batch_size=64, prefetch=prefetch)
+        buffer.extend(transitions(64))
+
+        def write() -> None:
+            for step in range(300):
+                buffer.extend(transitions(40, 64 + 40 * step))
+
+        with ThreadPoolExecutor(1) as other:
+            written = other.submit(write)
+            for _ in range(300):
+                sample = buffer.sample()
+                assert torch.equal(sample["next", "observation"], sample["observation"] + 100)
+            written.result()
+        assert buffer.write_count == 64 + 300 * 40
 
     def test_what_a_prefetched_transform_raises(self) -> None:
         buffer = ReplayBuffer(storage=LazyTensorStorage(5), batch_size=2, prefetch=2)

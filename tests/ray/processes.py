@@ -6,12 +6,13 @@ import os
 import time
 from pathlib import Path
 
-import ray
 from specgen_runtime.services import RayService
 
 
 def process_of(service: RayService) -> int:
     """The number of the process of a service's first actor."""
+    import ray
+
     number: int = ray.get(service._actors[0].__ray_call__.remote(lambda _: os.getpid()))
     return number
 

@@ -39,7 +39,7 @@ def same(left: TensorDict, right: TensorDict, keys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_use_ray_service_and_actor_name(ray_cluster: None) -> None:
+def test_use_ray_service_and_actor_name_and_faults_6_and_15(ray_cluster: None) -> None:
     """The row of the contract; fault 6, factories are enough; fault 15, weights can be updated."""
     options: dict[str, Any] = {"use_ray_service": True, "actor_name": "kl", "replicas": 2, "timeout": 300.0}
     transform = RetrieveKL(**PAIR, coeff=0.5, **options)
@@ -69,6 +69,9 @@ def test_use_ray_service_and_actor_name(ray_cluster: None) -> None:
     # the same name, the same actors, whoever makes or unpickles it; another penalty is computed here
     again = RetrieveKL(**PAIR, coeff=2.0, estimator="k2", **options)
     copy = pickle.loads(pickle.dumps(again))
+    exact = RetrieveKL(**PAIR, estimator="full", **options)
+    exact_here = RetrieveKL(policy(), reference(), estimator="full")
+    same(exact(conversations()), exact_here(conversations()), [("kl_penalty",)])
     with pytest.raises(
         ValueError, match=r"'kl' is another RetrieveKL: ref_model is .*wrapped\(1, .*, not .*wrapped\(2, "
     ):

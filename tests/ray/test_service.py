@@ -52,17 +52,19 @@ class Counter:
         return os.getpid()
 
 
+SHARED = partial(
+    RayService, partial(Counter, 0), what="counter", settings={"start": "0"}, actor_name="counter", replicas=2
+)
+
+
+def add_from_elsewhere(pickled: bytes) -> list[list[int]]:
+    """Add one to both counters, by their name and by a copy of the service."""
+    return [service.call_all("add") for service in (SHARED(), pickle.loads(pickled))]
+
+
 @pytest.mark.slow
 def test_replicas_with_a_name(ray_cluster: None, tmp_path: Path) -> None:
-    shared = partial(
-        RayService,
-        partial(Counter, 0),
-        what="counter",
-        settings={"start": "0"},
-        actor_name="counter",
-        replicas=2,
-    )
-    first = shared(lifetime="detached")
+    first = SHARED(lifetime="detached")
 
     # calls: results, exceptions, tensors
     assert first.call_all("resources") == [{}, {}]
@@ -96,19 +98,23 @@ def test_replicas_with_a_name(ray_cluster: None, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match="'counter' is another counter: replicas is 2, not 1; start is 0, not 5"
     ):
-        shared(settings={"start": "5"}, replicas=1)
-    second = shared()
+        SHARED(settings={"start": "5"}, replicas=1)
+    second = SHARED()
     assert second.call_all("add") == [7, 7]
     third = pickle.loads(pickle.dumps(second))
+    import ray
+
+    found = ray.remote(num_cpus=0)(add_from_elsewhere).remote(pickle.dumps(second))
+    assert ray.get(found) == [[8, 8], [9, 9]]
     second.close()
     with pytest.raises(RuntimeError, match="this counter in a Ray actor is closed"):
         second.call("add")
-    assert third.call_all("add") == [8, 8]
+    assert third.call_all("add") == [10, 10]
     first.close()
     third.close()
     services_ray._NAMED.clear()  # as when the process that made them ends: detached actors stay
-    again = shared()
-    assert again.call_all("add") == [9, 9]
+    again = SHARED()
+    assert again.call_all("add") == [11, 11]
 
     # one that dies is an error at once
     os.kill(again.call("process"), signal.SIGKILL)
@@ -116,11 +122,11 @@ def test_replicas_with_a_name(ray_cluster: None, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the actor of this counter is gone"):
         again.call_all("add")
     assert time.monotonic() - begin < 30
-    found = pickle.dumps(again)
+    pickled = pickle.dumps(again)
     again.kill()
     assert again.closed
     with pytest.raises(RuntimeError, match="the actor of this counter is gone"):
-        pickle.loads(found).call_all("process")
+        pickle.loads(pickled).call_all("process")
 
 
 @pytest.mark.slow

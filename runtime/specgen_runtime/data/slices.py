@@ -86,15 +86,13 @@ class SliceSampler(Sampler):
         self.strict_length = strict_length
         self.pad_output = pad_output
         self.span = span if isinstance(span, tuple) else (span, span)
-        self._found: tuple[Storage, int, Trajectories] | None = None
+        self._found: tuple[Storage, int, int, Trajectories] | None = None
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
         """Draw parts; see `Sampler.sample`."""
         refuse_empty(storage)
         length, count = self._sizes(batch_size)
-        pieces = self._trajectories(storage)
-        if self.strict_length:
-            pieces = _long_enough(pieces, length)
+        pieces = self._trajectories(storage, length)
         which = torch.randint(len(pieces.length), (count,), device=pieces.length.device, generator=self._rng)
         return self._parts(storage, pieces, which, length)
 
@@ -110,12 +108,15 @@ class SliceSampler(Sampler):
 
     # ---------------------------------------------------------- trajectories
 
-    def _trajectories(self, storage: Storage) -> Trajectories:
-        """The trajectories of a storage, found once for each state of its rows."""
+    def _trajectories(self, storage: Storage, length: int) -> Trajectories:
+        """The trajectories that parts of a length are drawn from, found once for each state of the rows."""
         found = self._found
-        if found is None or found[0] is not storage or found[1] != storage.revision:
-            found = self._found = (storage, storage.revision, self._find(storage))
-        return found[2]
+        if found is None or found[0] is not storage or found[1:3] != (storage.revision, length):
+            pieces = self._find(storage)
+            if self.strict_length:
+                pieces = _long_enough(pieces, length)
+            found = self._found = (storage, storage.revision, length, pieces)
+        return found[3]
 
     def _find(self, storage: Storage) -> Trajectories:
         rows = storage.get(slice(None))
@@ -211,9 +212,7 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
         """Draw parts; see `Sampler.sample`."""
         refuse_empty(storage)
         length, count = self._sizes(batch_size)
-        pieces = self._trajectories(storage)
-        if self.strict_length:
-            pieces = _long_enough(pieces, length)
+        pieces = self._trajectories(storage, length)
         which = self._next(len(pieces.length), count, pieces.length.device)
         return self._parts(storage, pieces, which, length)
 

@@ -50,7 +50,7 @@ class _ModelsKL(KLPenalty):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         models = self._scores_with()
-        (gen, ref), scored, attention, full = models.score(tensordict)
+        (gen, ref), scored, attention, full = models.score(tensordict, full=self.estimator == "full")
         ref = ref.to(gen.dtype)
         padded = models.row_layout().pad_output
         put_rows(next_tensordict, self.out_keys[0], gen, attention, padded)
@@ -193,7 +193,6 @@ class RetrieveKL(Compose):
             else model_of(gen_model, gen_model_factory, "gen_model", sent=ray),
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
             detach=detach,
-            full=kl.estimator == "full",
             assistant_only=assistant_only,
             empty=empty,
             exclude_tokens=exclude_tokens,

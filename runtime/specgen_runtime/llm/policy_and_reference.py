@@ -40,7 +40,6 @@ class PolicyAndReference(ScoringModels):
         gen_model: makes the policy; None if it comes later.
         ref_model: makes the reference.
         detach: see `ScoringModels`.
-        full: whether scores have the KL of each token's whole distribution, too.
         assistant_only: see `WhichTokens`, and so are `empty`, `exclude_tokens` and `mask_key`.
         options: further keywords of `scoring`, for both.
 
@@ -54,7 +53,6 @@ class PolicyAndReference(ScoringModels):
         gen_model: Callable[[], TransformersWrapper] | None,
         ref_model: Callable[[], TransformersWrapper],
         detach: bool,
-        full: bool,
         assistant_only: bool,
         empty: Literal["error", "zero"],
         exclude_tokens: Sequence[int | str],
@@ -67,7 +65,6 @@ class PolicyAndReference(ScoringModels):
         models = {"ref_model": self.reference}
         which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
         super().__init__(models, which=which, detach=detach)
-        self.full = full
         if policy is not None:
             self.take_policy(policy)
 
@@ -82,19 +79,23 @@ class PolicyAndReference(ScoringModels):
         _check_pair(gen, self.reference)
         self.models = {"gen_model": gen, "ref_model": self.reference}
 
-    def score(self, data: TensorDictBase) -> TokenScores:
-        """The log-probabilities of tokens, and the KL of their distributions where that is asked for.
+    def score(self, data: TensorDictBase, full: bool = False) -> TokenScores:
+        """The log-probabilities of tokens.
+
+        Args:
+            data: what is read.
+            full: whether scores have the KL of each token's whole distribution, too.
 
         Raises:
             KeyError, ValueError: see `ScoringModels.score`; or a model draws from some tokens only.
         """
-        if not self.full:
+        if not full:
             return super().score(data)
         found = self.models["gen_model"].sequences(data)
         scored = self.tokens_to_score(data, found)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
-            gen, ref, full = _with_full_kl(self.models["gen_model"], self.reference, found, scored)
-        return TokenScores((gen, ref), scored, found.attention, full)
+            gen, ref, kl = _with_full_kl(self.models["gen_model"], self.reference, found, scored)
+        return TokenScores((gen, ref), scored, found.attention, kl)
 
 
 def policy_of(collector: CollectorWithPolicy | None, reference: TransformersWrapper) -> TransformersWrapper:

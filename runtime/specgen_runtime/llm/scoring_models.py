@@ -176,10 +176,10 @@ class RayScoringModels:
         """Where rows are read, and how wide results are."""
         return self._layout
 
-    def score(self, data: TensorDictBase) -> TokenScores:
-        """The log-probabilities of tokens, on the device of the data; see `ScoringModels.score`."""
+    def score(self, data: TensorDictBase, **asked: bool) -> TokenScores:
+        """The log-probabilities of tokens, on the device of the data; see the method of the models."""
         read = data.select(*self._layout.reads, strict=False)
-        scores: TokenScores = self.service.call("score", read)
+        scores: TokenScores = self.service.call("score", read, **asked)
         tensors = (each for each in read.values(True, True) if isinstance(each, Tensor))
         device = read.device or next((each.device for each in tensors), torch.device("cpu"))
         log_probs = tuple(each.to(device) for each in scores.log_probs)

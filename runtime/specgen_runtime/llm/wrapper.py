@@ -48,7 +48,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
-        tokenizer: of `transformers`, or a path; needed but for tokens.
+        tokenizer: of `transformers`, or a path; needed but for tokens. None: the one that is where the model was loaded
+            from.
         input_mode: what is read.
         input_key: where; None for ``(mode, "prompt")`` or ``(mode, "full")``.
         attention_mask_key: where else the mask of tokens may be.
@@ -138,6 +139,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if isinstance(model, str):
             given["tokenizer"] = tokenizer = model if tokenizer is None else tokenizer
             model = load_model(model)
+        if tokenizer is None and input_mode in ("history", "text"):
+            tokenizer = getattr(model, "name_or_path", None) or None  # where it was loaded from
         if isinstance(tokenizer, str):
             given["tokenizer"] = tokenizer = load_tokenizer(tokenizer)
         if input_mode not in MODES:

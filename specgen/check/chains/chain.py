@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from specgen.check.chains.args import read_arguments
 from specgen.check.chains.bind import Binder
+from specgen.check.chains.inverse_bounds import warn_beyond_bounds
 from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.chains.networks import check_keywords
 from specgen.check.chains.order import warn_order
@@ -132,6 +133,7 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
+                    warn_beyond_bounds(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
     check_keywords(instances, env.value, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)

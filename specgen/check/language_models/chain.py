@@ -115,11 +115,14 @@ class ModelBinder:
                     self.params[param.name] = value
 
     def _find_models(self) -> None:
-        for keyword, required in self.transform.models.items():
+        remote = self.params.get("use_ray_service") is True
+        for keyword, usual in self.transform.models.items():
+            required = usual or remote  # no model is sent to another process: it is made there
             node = self.given.get(keyword)
             if node is None:
                 if required:
-                    message = f"`{self.transform.name}` needs `{keyword}`"
+                    where = "" if usual else " with `use_ray_service`"
+                    message = f"`{self.transform.name}` needs `{keyword}`{where}"
                     help = f"name a model of `models`: `{self.transform.name}: {{{keyword}: …}}`"
                     self.sink.add(schema_rules.MISSING_FIELD.at(self.here, message, help=help))
                 continue
@@ -169,6 +172,12 @@ class ModelBinder:
             message = f"`{estimator}` in the reward {_GRADIENTS[estimator]}"
             help = "write `estimator: k1`, or `add_to_reward: false` where only the values are wanted"
             self.sink.add(chain_rules.WRONG_ESTIMATOR.at(self.span("estimator"), message, help=help))
+        if estimator == "full" and self.params["level"] == "sequence":
+            message = (
+                "`full` is the KL of each token's distribution, and `level: sequence` that of whole answers"
+            )
+            help = "write `level: token`"
+            self.sink.add(schema_rules.PARAM_OUT_OF_RANGE.at(self.span("level"), message, help=help))
         if not self.params["add_to_reward"]:
             return
         reward = self.state.entries.get("reward")
@@ -305,6 +314,7 @@ _GRADIENTS = {
     "k2": "vanishes near the reference",
     "k3": "has the gradient of the reverse minus the forward KL",
     "k3+": "has the gradient of the reverse minus the forward KL",
+    "full": "is right only beside the same as a loss",
     "k3_is": "has the gradient of the reverse minus the forward KL",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specgen.check.language_models.model import CheckedLanguageModel
@@ -11,16 +12,22 @@ from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 ESTIMATORS = ("k1", "abs", "k2", "k3", "k3+", "k3_is")
+"""Those that log-probabilities of tokens tell; two models tell `full`, too."""
 
 _POSITIVE = ((">", 0.0),)
 _PENALTY = (
     Parameter("add_to_reward", "bool", True),
     Parameter("estimator", "enum", "k1", choices=ESTIMATORS),
+    Parameter("level", "enum", "token", choices=("token", "sequence")),
     Parameter("bound", "float", 10.0, range=_POSITIVE),
     Parameter("spread", "enum", "sum", choices=("sum", "tokens")),
     Parameter("check_finite", "bool", True),
     Parameter("target_kl", "float", None, range=_POSITIVE, optional=True),
     Parameter("horizon", "float", 10_000.0, range=_POSITIVE),
+)
+_FULL_PENALTY = tuple(
+    replace(param, choices=(*ESTIMATORS, "full")) if param.name == "estimator" else param
+    for param in _PENALTY
 )
 _ASSISTANT_ONLY = Parameter("assistant_only", "bool", True)
 _DETACH = Parameter("detach", "bool", True)
@@ -63,7 +70,7 @@ MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {
                 "ref_log_probs_full_key": "ref_log_probs.full",
                 "kl_key": "kl_penalty",
             },
-            (_ASSISTANT_ONLY, Parameter("coeff", "float", 1.0), _DETACH, _EMPTY, _RAY, *_PENALTY),
+            (_ASSISTANT_ONLY, Parameter("coeff", "float", 1.0), _DETACH, _EMPTY, _RAY, *_FULL_PENALTY),
             "coeff",
         ),
         ModelTransform(
