@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from specgen.check.language_models.model import TEMPLATES
-from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, Role, reward_entry
+from specgen.check.model import Checked, CheckedEnv, Entry, Role, reward_entry
 from specgen.check.names import Names, refused, reserved_in_env
 from specgen.check.python_source import python_source
 from specgen.check.rewards import PROMPT_TYPES, ChatSource, CheckedReward
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.diagnostics.rules import schema as schema_rules

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from specgen.check.model import Checked, CheckedEnv, Entry, GymnasiumSource, Role, dotted, reward_entry
+from specgen.check.model import Checked, CheckedEnv, Entry, Role, dotted, reward_entry
 from specgen.check.names import key_refusal, reserved_in_env, shortened
+from specgen.check.sources import GymnasiumSource
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import gymnasium as gym_rules
 from specgen.diagnostics.rules import schema as rules

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
+from specgen.check.sources import GymnasiumSource, PythonSource
 from specgen.diagnostics import Span
 from specgen.expr import (
     ANYTHING,
@@ -281,30 +282,6 @@ class AgentGroup:
     def size(self) -> int:
         """How many agents there are."""
         return len(self.agents)
-
-
-@dataclass(frozen=True)
-class GymnasiumSource:
-    """The Gymnasium environment behind a declaration."""
-
-    id: str
-    kwargs: Mapping[str, Any]
-    categorical_action_encoding: bool
-    max_episode_steps: int | None
-
-
-@dataclass(frozen=True)
-class PythonSource:
-    """The user's class behind a declaration."""
-
-    module: str
-    name: str
-    stateful: bool = False
-
-    @property
-    def text(self) -> str:
-        """The class as the schema names it."""
-        return f"{self.module}:{self.name}"
 
 
 @dataclass(frozen=True)

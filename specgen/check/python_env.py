@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from specgen.check.env import EnvChecker
 from specgen.check.masks import check_masks
-from specgen.check.model import Checked, CheckedEnv, Entry, PythonSource, dotted, identifier, reward_entry
+from specgen.check.model import Checked, CheckedEnv, Entry, dotted, identifier, reward_entry
 from specgen.check.per_env import differing
 from specgen.check.python_source import python_source
 from specgen.check.refused import damaged, hand_over
+from specgen.check.sources import PythonSource
 from specgen.check.specs import NamedSpec
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
-from specgen.check.model import PythonSource
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import python_env as rules
 from specgen.source import Scalar

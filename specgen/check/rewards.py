@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.model import PythonSource, identifier
+from specgen.check.model import identifier
 from specgen.check.names import key_refusal, refused
 from specgen.check.python_source import python_source
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.diagnostics.rules import schema as schema_rules

@@ -86,7 +86,7 @@ def around(place: Place) -> dict[str, Any]:
     whole = document()
     if section not in ("envs", "transforms", "losses") or name not in whole[section]:
         return whole
-    kept = {"specgen": 1, "doc": whole["doc"], "specs": whole["specs"]}
+    kept = {"specgen": 1, "doc": whole["doc"], "specs": whole["specs"], "rewards": whole["rewards"]}
     return {**kept, section: {name: whole[section][name]}}
 
 

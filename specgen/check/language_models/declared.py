@@ -10,8 +10,9 @@ from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import TEMPLATES, CheckedLanguageModel, is_file
 from specgen.check.language_models.recorded import check_recorded
 from specgen.check.language_models.settings import check_settings
-from specgen.check.model import Checked, PythonSource
+from specgen.check.model import Checked
 from specgen.check.python_source import python_source
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.expr.symbols import Key

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from specgen.check.model import PythonSource, snake
+from specgen.check.model import snake
+from specgen.check.sources import PythonSource
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.schema.language_model import Generate

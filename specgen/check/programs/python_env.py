@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from specgen.check.model import CheckedEnv, Entry, PythonSource, dotted, identifier
+from specgen.check.model import CheckedEnv, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.env import NOT_DONE, EnvPrograms, either
+from specgen.check.sources import PythonSource
 from specgen.expr import ANYTHING, Symbol, Type, Typed
 from specgen.program.hot_cold import Parts
 from specgen.program.program import (

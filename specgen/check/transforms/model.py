@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Literal
 
-from specgen.check.model import Parameter, PythonSource, Statement
+from specgen.check.model import Parameter, Statement
+from specgen.check.sources import PythonSource
 from specgen.check.transforms.entries import Drop, Output, Role
 from specgen.expr import Symbol, Type
 from specgen.expr.sizes import Dims, Sym

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from specgen.check.model import Checked, CheckedEnv, PythonSource
+from specgen.check.model import Checked, CheckedEnv
 from specgen.check.rewards import ChatSource
+from specgen.check.sources import PythonSource
 from specgen.code import using
 from specgen.plan.data import data_plan
 from specgen.plan.docs import env_doc, items_doc, summary

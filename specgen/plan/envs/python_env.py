@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.model import Checked, CheckedEnv, PythonSource
+from specgen.check.model import Checked, CheckedEnv
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.python_env import PythonEnvPrograms
+from specgen.check.sources import PythonSource
 from specgen.code import Code, named, using
 from specgen.plan.data import data_plan
 from specgen.plan.envs.env import consts_record, params_record

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import CheckedEnv, Entry, Parameter, PythonSource
+from specgen.check.model import CheckedEnv, Entry, Parameter
 from specgen.check.programs.python_env import of_class
+from specgen.check.sources import PythonSource
 from specgen.code import Code, named, using
 from specgen.expr import SpecType, Type
 from specgen.literals import literal

@@ -1,0 +1,32 @@
+"""What behaviour comes from that a schema names and does not say: Gymnasium's environments, classes of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True)
+class GymnasiumSource:
+    """The Gymnasium environment behind a declaration."""
+
+    id: str
+    kwargs: Mapping[str, Any]
+    categorical_action_encoding: bool
+    max_episode_steps: int | None
+
+
+@dataclass(frozen=True)
+class PythonSource:
+    """The user's class behind a declaration."""
+
+    module: str
+    name: str
+    stateful: bool = False
+
+    @property
+    def text(self) -> str:
+        """The class as the schema names it."""
+        return f"{self.module}:{self.name}"
