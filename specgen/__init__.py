@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from specgen.schema import (
         Chain,
+        Chat,
         Const,
         Env,
         Function,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Module,
         Param,
         Python,
+        Reward,
         Spec,
         Transform,
     )
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Chain",
+    "Chat",
     "Const",
     "Env",
     "Function",
@@ -40,6 +43,7 @@ __all__ = [
     "Module",
     "Param",
     "Python",
+    "Reward",
     "Spec",
     "Transform",
 ]

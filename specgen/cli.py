@@ -145,6 +145,37 @@ def _run(root: Path, watch: bool, once: Callable[[Workspace], None]) -> None:
         click.echo()
 
 
+@main.group()
+def models() -> None:
+    """Language models that the schemas declare."""
+
+
+@models.command()
+@_ROOT
+@click.pass_obj
+def lock(folder: Path, root: Path | None) -> None:
+    """Record what the folders of language models say, for checks to know; nothing is loaded.
+
+    It writes language_models.lock.json beside the schemas, which is committed.
+    """
+    from specgen.project.build import Outcome
+    from specgen.project.model_lock import LOCK_NAME, lock_models
+
+    try:
+        locked = lock_models(_project(root or folder))
+    except OSError as error:
+        _fail(f"cannot write: {error}")
+    if locked.diagnostics:
+        _diagnose(Outcome(locked.diagnostics, locked.shown, 0))
+        click.echo("nothing was written")
+        sys.exit(FOUND)
+    for path in locked.recorded:
+        click.echo(f"recorded {path}")
+    for path in locked.elsewhere:
+        click.echo(f"no folder {path}: nothing is known of it before it is loaded")
+    click.echo(f"{LOCK_NAME} is {'written' if locked.written else 'up to date'}")
+
+
 @main.command()
 @click.argument("code", required=False)
 def explain(code: str | None) -> None:

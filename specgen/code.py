@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from specgen.literals import literal
+from specgen.precedence import ATOM
 from specgen.values import dataclass
 
 
@@ -15,18 +16,24 @@ class Code:
     Attributes:
         text: the text.
         uses: the names that its module has to import or define; not arguments, attributes and Python's own functions.
+        precedence: that of its outermost operator, where it is an expression.
     """
 
     text: str
     uses: frozenset[str] = frozenset()
+    precedence: int = ATOM
 
     def __str__(self) -> str:
         return self.text
 
+    def at(self, floor: int) -> str:
+        """The text, in parentheses where it binds less than `floor`."""
+        return f"({self.text})" if self.precedence < floor else self.text
 
-def using(text: str, *names: str) -> Code:
+
+def using(text: str, *names: str, precedence: int = ATOM) -> Code:
     """Text that reads `names` of its module."""
-    return Code(text, frozenset(names))
+    return Code(text, frozenset(names), precedence)
 
 
 def named(name: str) -> Code:

@@ -81,8 +81,9 @@ def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFil
     classes = check_declarations(file, sink) if file is not None else ()
     uses = tuple(find_uses(root))
     specs = content_digest(root, ("specs",))
-    visible = content_digest(root, ("specs", "envs", "transforms"))
+    visible = content_digest(root, ("specs", "envs", "transforms", "rewards", "models"))
     extends = file is not None and any(loss.extends for loss in file.module.losses.values())
+    extends = extends or (file is not None and any(model.like for model in file.module.models.values()))
     names = names_alone(root)
     return Outline(path, names, file is not None, classes, uses, sink.items, specs, visible, extends), file
 
@@ -142,7 +143,9 @@ def check_and_plan(
         apply_allow(file, None, sink)
         return sink.items, None, None
     known = {path: interfaces[path].checked for path in job.imports}
-    checked, interface = checks.check_file(file, job.module, job.visible, known, job.records, sink)
+    checked, interface = checks.check_file(
+        file, job.module, job.visible, known, job.records, job.folders, sink
+    )
     # An environment that has lost entries to a mistake of form may pass the check all the same.
     envs = plan_envs(checked) if not Sink(job.found).has_errors else None
     seen = Interface(interface, envs[1] if envs is not None else None)
@@ -150,7 +153,7 @@ def check_and_plan(
     # Where a chain is around an environment with mistakes, or a loss extends one, they are said there, and it is not checked.
     classes = sum(not loss.abstract for loss in file.module.losses.values())
     whole = len(checked.chains) == len(file.module.chains) and len(checked.losses) == classes
-    whole = whole and len(imported) == len(job.imports)
+    whole = whole and len(checked.models) == len(file.module.models) and len(imported) == len(job.imports)
     if job.output is None or envs is None or sink.has_errors or not whole:
         return sink.items, None, seen
     return sink.items, plan_file(checked, job.output, envs, imported), seen

@@ -38,12 +38,13 @@ _RUNTIME_SPECS = (
     "Composite",
     "MultiCategorical",
     "MultiOneHot",
+    "NonTensor",
     "OneHot",
     "TensorSpec",
     "Unbounded",
 )
 _RUNTIME_TRANSFORMS = {
-    "arguments": ("as_float_tensor", "as_numbers", "in_dtype"),
+    "arguments": ("as_float_tensor", "as_numbers", "dtype_name", "in_dtype"),
     "around": ("RepeatTransform", "SkipTransform"),
     "reset_steps": ("ResetStepsTransform",),
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
@@ -56,7 +57,10 @@ _RUNTIME_TRANSFORMS = {
     "recursion": ("RecordedTimes", "RecursionTransform"),
     "new_rows": ("NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum"),
     "statistics": ("BufferSpec", "LearningTransform"),
+    "compose": ("Compose",),
+    "env": ("TransformedEnv",),
 }
+_RUNTIME_CHATS = ("Message", "Scores")
 _RUNTIME_ENVS = (
     "EnvBase",
     "EnvSpecs",
@@ -155,6 +159,14 @@ _RUNTIME_MODULES = (
     "as_qvalue_ensemble",
     "as_qvalue_network",
 )
+_RUNTIME_LLM = (
+    "KLComputation",
+    "KLRewardTransform",
+    "RetrieveKL",
+    "RetrieveLogProb",
+    "TransformersWrapper",
+    "load_template",
+)
 _JAXTYPING = ("Bool", "Float", "Float32", "Float64", "Int8", "Int16", "Int32", "Int64", "UInt8", "Shaped")
 
 IMPORTABLE: dict[str, Import] = {
@@ -163,7 +175,9 @@ IMPORTABLE: dict[str, Import] = {
     "Tensor": Import("torch", "Tensor"),
     "nn": Import("torch", "nn"),
     "NamedTuple": Import("typing", "NamedTuple"),
+    "StrEnum": Import("enum", "StrEnum"),
     "Protocol": Import("typing", "Protocol"),
+    "TypedDict": Import("typing", "TypedDict"),
     "SupportsFloat": Import("typing", "SupportsFloat"),
     "abstractmethod": Import("abc", "abstractmethod"),
     "Any": Import("typing", "Any"),
@@ -172,6 +186,7 @@ IMPORTABLE: dict[str, Import] = {
     "overload": Import("typing", "overload", typing_only=True),
     "ClassVar": Import("typing", "ClassVar"),
     "Callable": Import("collections.abc", "Callable"),
+    "Iterable": Import("collections.abc", "Iterable"),
     "Iterator": Import("collections.abc", "Iterator"),
     "Sequence": Import("collections.abc", "Sequence"),
     "Mapping": Import("collections.abc", "Mapping"),
@@ -180,6 +195,8 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.functional", name) for name in FUNCTIONAL},
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
+    **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_CHATS},
+    "GeneratedChatEnv": Import("specgen_runtime.llm.generated", "GeneratedChatEnv"),
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     "filled_row": Import("specgen_runtime.envs.gym.rows", "filled_row"),
@@ -195,6 +212,8 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
+    **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_LLM},
+    "check_recorded": Import("specgen_runtime.llm.loading", "check_recorded"),
     **{
         name: Import("specgen_runtime.row_networks", name)
         for name in ("NetworkRows", "RowNetwork", "row_network")

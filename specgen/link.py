@@ -14,13 +14,14 @@ from specgen.settings import Config
 from specgen.source import Imports, PythonSchema, resolve_imports
 from specgen.source import Sequence as SequenceNode
 from specgen.source.clashes import check_clashes
+from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
 from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms", "losses")
+_SEEN = ("specs", "envs", "transforms", "losses", "rewards", "models")
 """The sections whose declarations other files may use."""
 
 
@@ -38,6 +39,7 @@ class Job:
         imports: the files that it imports, in the order written.
         visible: the declarations that it sees of them: by section and name the file that declares it.
         records: recorded Gymnasium environments, those that it names among them.
+        folders: recorded folders of language models.
         imported: whether other files import it.
     """
 
@@ -50,6 +52,7 @@ class Job:
     imports: tuple[str, ...]
     visible: Mapping[str, Mapping[str, str]]
     records: Mapping[str, Record]
+    folders: Mapping[str, ModelFolder]
     imported: bool
 
 
@@ -88,6 +91,7 @@ class Linked:
         own: Collection[str],
         config: Config,
         records: Mapping[str, Record],
+        folders: Mapping[str, ModelFolder],
         sink: Sink,
     ) -> None:
         """Link.
@@ -99,9 +103,12 @@ class Linked:
             own: the files of the project; others are those of a library.
             config: where the files lie and what the generated package is called.
             records: the recorded Gymnasium environments.
+            folders: the recorded folders of language models.
             sink: takes what is wrong with imports, and names that are given twice.
         """
         self._sources, self._contents, self._outlines, self._records = sources, contents, outlines, records
+        self._folders = folders
+        self._folders_digest = digest_of(repr(sorted(folders.items()))) if folders else ""
         roots = {path: outline.root for path, outline in outlines.items() if outline.root is not None}
         found: Imports = resolve_imports(roots, sink, own - roots.keys())
         self.imports = found.direct
@@ -155,12 +162,13 @@ class Linked:
             repr(self._found_in(path)),
             repr(self._seen_by(path)),
             self._records_digest(path),
+            self._folders_digest,
             *(part for target in self.imports[path] for part in (target, interfaces[target])),
             *self._inherited_by(path),
         )
 
     def _inherited_by(self, path: str) -> list[str]:
-        """Digests of the files whose losses those of a file may extend, directly or through others."""
+        """Digests of the files whose losses or models those of a file may extend, directly or through others."""
         found: dict[str, str] = {}
         wanted = [path]
         while wanted:
@@ -185,6 +193,7 @@ class Linked:
             repr(self._seen_by(path)["specs"]),
             self._records_digest(path),
             *(self._outlines[target].specs for target in self.imports[path]),
+            *self._inherited_by(path),
         )
 
     def _found_in(self, path: str) -> tuple[Diagnostic, ...]:
@@ -215,5 +224,6 @@ class Linked:
             self.imports[path],
             self._seen_by(path),
             self._records_of(path),
+            self._folders,
             path in self.imported,
         )

@@ -19,6 +19,7 @@ from specgen.emit.packages import PackagePlan, plan_packages
 from specgen.link import Job, Linked, Source, content_of, digest_of
 from specgen.memo import Memo, Memory
 from specgen.settings import Config, Library
+from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
 from specgen.values import dataclass
@@ -102,6 +103,7 @@ def compile_sources(
     config: Config,
     *,
     gymnasium: Mapping[str, Record] | None = None,
+    model_folders: Mapping[str, ModelFolder] | None = None,
     library: Library | None = None,
     memo: Memo | None = None,
     workers: Workers | None = None,
@@ -112,6 +114,7 @@ def compile_sources(
         sources: path of each schema file (below `config.schemas`) and its text.
         config: where the files lie and what the generated package is called.
         gymnasium: recorded Gymnasium environments.
+        model_folders: recorded folders of language models, by path.
         library: an installed package whose schemas may be imported.
         memo: what earlier compilations found out; the result is the same with any and with none.
         workers: compiles many files at once.
@@ -121,7 +124,9 @@ def compile_sources(
         It is a pure function but for what it adds to `memo`: nothing is read, written or imported. What goes wrong in
         specgen itself is one more diagnostic (SG991), unless the environment variable `SPECGEN_TRACEBACK` is set.
     """
-    compilation = _Compilation(sources, config, gymnasium or {}, library, memo or Memory(), workers)
+    compilation = _Compilation(
+        sources, config, gymnasium or {}, model_folders or {}, library, memo or Memory(), workers
+    )
     try:
         return compilation.run()
     except Exception as error:
@@ -136,6 +141,7 @@ class _Compilation:
         sources: Mapping[str, Source],
         config: Config,
         records: Mapping[str, Record],
+        folders: Mapping[str, ModelFolder],
         library: Library | None,
         memo: Memo,
         workers: Workers | None,
@@ -148,6 +154,7 @@ class _Compilation:
         self.sources |= sorted(foreign.items())
         self.config = config
         self.records = records
+        self.folders = folders
         self.memo = memo
         self.workers = workers
         self.project = Sink()
@@ -161,7 +168,14 @@ class _Compilation:
         contents = {path: content_of(path, source) for path, source in self.sources.items()}
         self._read(contents)
         self.linked = Linked(
-            self.sources, contents, self.outlines, self.own, self.config, self.records, self.project
+            self.sources,
+            contents,
+            self.outlines,
+            self.own,
+            self.config,
+            self.records,
+            self.folders,
+            self.project,
         )
         known: dict[str, Result | None] = {
             path: self.memo.get("result", key) for path, key in self.linked.keys.items()

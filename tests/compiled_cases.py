@@ -10,11 +10,13 @@ from specgen.diagnostics import render_human
 from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE
 from specgen.settings import Config
+from specgen.source.model_folders import ModelFolder, folders_from_json
 from specgen.source.spaces import Record, records_from_json
 from tests.support import LIBRARY, compile_sources, library_records
 
 ROOT = Path(__file__).parent / "cases"
 LOCK = "gymnasium.lock.json"
+MODEL_LOCK = "language_models.lock.json"
 FOLDERS = sorted(folder for folder in ROOT.glob("*/*") if folder.is_dir())
 GOOD = [folder for folder in FOLDERS if folder.parent.name == "good"]
 
@@ -63,6 +65,7 @@ def compiled_case(folder: Path) -> Case:
         texts,
         Config(schemas="schemas", output="generated", package="generated"),
         gymnasium=records_of(folder, imports_library),
+        model_folders=folders_of(folder),
         library=LIBRARY if imports_library else None,
     )
     shown = dict(texts)
@@ -75,3 +78,8 @@ def records_of(folder: Path, imports_library: bool) -> dict[str, Record]:
     lock = folder / LOCK
     records = records_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}
     return {**library_records(), **records} if imports_library else records
+
+
+def folders_of(folder: Path) -> dict[str, ModelFolder]:
+    lock = folder / MODEL_LOCK
+    return folders_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}

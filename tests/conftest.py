@@ -5,6 +5,7 @@ of garbage, and property tests that try the same examples each time (`--hypothes
 import gc
 import multiprocessing
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from filelock import FileLock
 from hypothesis import settings
 
 from tests.pairwise import thinned
@@ -41,24 +41,6 @@ def _start_method(method: Literal["fork", "spawn"]) -> Iterator[None]:
     multiprocessing.set_start_method(method, force=True)
     yield
     multiprocessing.set_start_method(before, force=True)
-
-
-@pytest.fixture(scope="session")
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Ray cluster of two processors, one for all tests of a worker: it takes seconds to start."""
-    ray = pytest.importorskip("ray")
-    shared = tmp_path_factory.getbasetemp().parent  # of all workers of this run
-    with FileLock(shared / "ray.lock"):  # two that start at once may choose the same ports
-        for last in (False, False, True):
-            try:
-                ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-                break
-            except Exception:  # whatever did not come up in time on a busy machine
-                ray.shutdown()
-                if last:
-                    raise
-    yield
-    ray.shutdown()
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
@@ -116,6 +98,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ["SPECGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="specgen-test-cache-")
         os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
+        # Of the Ray cluster of this run: its processes and no others may use it.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
         import torch
     except ImportError:

@@ -23,6 +23,7 @@ from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
 from specgen.source import PythonSchema
+from specgen.source.model_folders import ModelFolder
 from specgen.source.spaces import Record, records_from_json
 
 LIBRARY = Library(PACKAGE, library_schemas())
@@ -40,11 +41,14 @@ def compile_sources(
     config: Config,
     *,
     gymnasium: Mapping[str, Record] | None = None,
+    model_folders: Mapping[str, ModelFolder] | None = None,
     library: Library | None = None,
     memo: pipeline.Memo | None = None,
 ) -> Compiled:
     """`specgen.pipeline.compile_sources`; every name in the generated modules stands for something."""
-    made = pipeline.compile_sources(sources, config, gymnasium=gymnasium, library=library, memo=memo)
+    made = pipeline.compile_sources(
+        sources, config, gymnasium=gymnasium, model_folders=model_folders, library=library, memo=memo
+    )
     assert_names_resolve(made.files)
     return made
 

@@ -1,6 +1,7 @@
 """Whole compilations: every folder `cases/<kind>/<name>/` is an input and exactly what must come out.
 
-A folder holds schema files (`*.yaml`), perhaps a `gymnasium.lock.json`, and either `expected/` with the generated
+A folder holds schema files (`*.yaml`), perhaps a `gymnasium.lock.json` or a
+`language_models.lock.json`, and either `expected/` with the generated
 files or `diagnostics.txt` with what a user reads. The files count as those of `schemas/`; they may import the
 standard library (`specgen_std/…`). `pytest tests/test_cases.py --update` rewrites what is expected.
 
@@ -23,7 +24,7 @@ from specgen_runtime.envs import GeneratedEnv, GeneratedGymEnv, GeneratedPythonE
 from specgen_runtime.envs.generated.learning import LearningChain
 from specgen_runtime.testing import check_env
 
-from tests.compiled_cases import FOLDERS, GOOD, LOCK, ROOT, Case, compiled_case
+from tests.compiled_cases import FOLDERS, GOOD, LOCK, MODEL_LOCK, ROOT, Case, compiled_case
 from tests.excerpts import excerpt_of, shown_by
 from tests.support import imported
 
@@ -69,7 +70,7 @@ def test_every_mistake_kind_has_cases() -> None:
 
 
 def test_nothing_lies_beside_the_cases() -> None:
-    allowed = {DIAGNOSTICS, LOCK}
+    allowed = {DIAGNOSTICS, LOCK, MODEL_LOCK}
     strange = [
         path
         for path in ROOT.rglob("*")
@@ -85,7 +86,7 @@ def test_nothing_lies_beside_the_cases() -> None:
 @pytest.mark.parametrize("folder", GOOD, ids=lambda folder: folder.name)
 def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
     """The environments that are generated keep the contract, those behind Gymnasium or a class of the user's are
-    only imported, and so are those that need networks; specs are made."""
+    only imported, and so are those that need networks; specs are made. Models are not loaded."""
     case = compiled_case(folder)
     with imported(case.files, "generated", tmp_path) as package:
         modules = [importlib.import_module(name) for name in case.modules]
@@ -96,7 +97,8 @@ def test_good_cases_run(folder: Path, tmp_path: Path) -> None:
             if isinstance(each, type) and each.__module__ == module.__name__
         ]
         specs = [getattr(m, name)("cpu") for m in modules for name in m.__all__ if name.endswith("_spec")]
-        assert found or specs
+        models = [getattr(m, name) for m in modules for name in m.__all__ if name.endswith("_model")]
+        assert found or specs or models
         assert all(spec.is_in(spec.rand()) for spec in specs)
         assert package.__all__ is not None
         for each in found:

@@ -73,14 +73,16 @@ def as_ints(value: None, keyword: str) -> None: ...
 @overload
 def as_ints(value: int | Sequence[int], keyword: str) -> tuple[int, ...]: ...
 def as_ints(value: int | Sequence[int] | None, keyword: str) -> tuple[int, ...] | None:
-    """A tuple of whole numbers: one for a number alone, ``None`` for ``None``.
+    """A tuple of whole numbers: one for a number alone, those of a tensor or an array, ``None`` for ``None``.
 
     Raises:
         TypeError: if `value` is neither; `keyword` says which argument it was.
     """
     if value is None:
         return None
-    numbers = tuple(value) if isinstance(value, Iterable) else (value,)
+    given: Any = value
+    whole = given.tolist() if isinstance(given, Tensor | np.ndarray) and given.ndim < 2 else given
+    numbers = tuple(whole) if isinstance(whole, Iterable) else (whole,)
     if all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
         return numbers
     raise TypeError(f"{keyword} is made of whole numbers, got {value!r}")

@@ -6,17 +6,30 @@ import builtins
 import keyword
 from collections.abc import Iterator
 
+from specgen.check.language_models.model import maker_of
 from specgen.check.model import snake
 from specgen.check.names import INVERSE, MADE_FUNCTIONS, refusal, refused
+from specgen.check.rewards import reward_protocol
 from specgen.check.specs import function_of
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
 from specgen.imported import NAMES_READ
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
-from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, TRANSFORM_PYTHON_SUFFIXES, ClassName
+from specgen.source.outline import (
+    CHAT_SUFFIXES,
+    PYTHON_SUFFIXES,
+    SUFFIXES,
+    TRANSFORM_PYTHON_SUFFIXES,
+    ClassName,
+)
 
-SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
+SECTIONS = {
+    "envs": "environment",
+    "transforms": "transform",
+    "chains": "chain",
+    "losses": "loss",
+}
 """The sections whose entries become classes, and what an entry is called."""
 
 PYTHON_NAMES = frozenset(
@@ -61,16 +74,16 @@ def check_declarations(file: SchemaFile, sink: Sink) -> tuple[ClassName, ...]:
     Returns:
         The names that become classes; `check_clashes` compares them with each other and with those of other files.
     """
-    for section in ("models", "pipelines"):
-        if getattr(file.module, section):
-            message = f"`{section}` are not available yet"
-            sink.add(rules.NOT_AVAILABLE.at(file.key_span(section), message))
+    if file.module.pipelines:
+        sink.add(rules.NOT_AVAILABLE.at(file.key_span("pipelines"), "`pipelines` are not available yet"))
     if file.module.consts:
         message = "constants of a whole file are not available yet"
         help = "declare them under `consts` of the environment that reads them"
         sink.add(rules.NOT_AVAILABLE.at(file.key_span("consts"), message, help=help))
     for name in file.module.specs:
         _refuse(name, "spec", "it is a type" if name in _TYPES else None, file.key_span("specs", name), sink)
+    for name in file.module.models:
+        _refuse(name, "model", None, file.key_span("models", name), sink)
     _check_functions(file, sink)
     return tuple(
         name
@@ -104,6 +117,8 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
             take(f"{snake(name)}_{function}", f"function `{function}` of `{name}`", "function", span)
     for name in file.module.specs:
         take(function_of(name), f"spec `{name}`", "spec", file.key_span("specs", name))
+    for name in file.module.models:
+        take(maker_of(name), f"model `{name}`", "model", file.key_span("models", name))
 
 
 def _declared(file: SchemaFile) -> Iterator[ClassName]:
@@ -118,7 +133,12 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
             more = (
                 TRANSFORM_PYTHON_SUFFIXES if transform is not None and transform.python is not None else more
             )
-            yield ClassName(key.text, what, snake(key.text), (*SUFFIXES, *more), key.span)
+            chats = section == "envs" and env is not None and env.chat is not None
+            suffixes = CHAT_SUFFIXES if chats else (*SUFFIXES, *more)
+            yield ClassName(key.text, what, snake(key.text), suffixes, key.span)
+    for name in file.module.rewards:
+        made = reward_protocol(name)
+        yield ClassName(made, "reward", snake(made), ("Row",), file.key_span("rewards", name))
 
 
 def _hides(file: SchemaFile, name: ClassName) -> str | None:

@@ -259,7 +259,7 @@ class EnvChecker:
                     self.file.key_span(*self.path),
                     f"`{self.name}` does not say where its behaviour comes from",
                     help="give it `step` (with `state`, `reset`, `observe`), `gymnasium: {id: …}`, "
-                    "or `python: package.module:Class`",
+                    "`python: package.module:Class`, or `chat: {source: …}`",
                 )
             )
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from specgen.check.allow import apply_allow
 from specgen.check.chains.chain import CheckedChain, check_chain
 from specgen.check.env import check_env
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Checked, CheckedEnv
+from specgen.check.rewards import CheckedReward, check_rewards
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms.transform import CheckedTransform, check_transform
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
+from specgen.source.model_folders import ModelFolder
 from specgen.source.spaces import Record
 from specgen.values import dataclass
 
@@ -39,6 +42,8 @@ class CheckedFile:
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
+    rewards: dict[str, CheckedReward] = field(default_factory=dict)
+    models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,16 @@ class Interface:
         envs: its environments.
         transforms: its transforms.
         losses: its losses, as those know them that extend them.
+        rewards: its rewards of conversations.
+        models: its language models.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     losses: Mapping[str, ParentLoss]
+    rewards: Mapping[str, CheckedReward]
+    models: Mapping[str, Checked[CheckedLanguageModel]]
 
 
 def check_file(
@@ -64,6 +73,7 @@ def check_file(
     visible: Visible,
     interfaces: Mapping[str, Interface],
     records: Mapping[str, Record],
+    folders: Mapping[str, ModelFolder],
     sink: Sink,
 ) -> tuple[CheckedFile, Interface]:
     """Check every declaration of a file.
@@ -74,17 +84,28 @@ def check_file(
         visible: the declarations of other files that it sees.
         interfaces: those files.
         records: recorded Gymnasium environments.
+        folders: recorded folders of language models.
         sink: what is known to be wrong with the file; takes every mistake. With errors in it the result is not to
             be planned.
     """
     own = {name: NamedSpec(file, spec) for name, spec in file.module.specs.items()}
     named = {name: interfaces[path].specs[name] for name, path in visible["specs"].items()} | own
     checked = CheckedFile(file.path, module, file.module.doc, check_named(file, sink))
+    checked.rewards = check_rewards(file, module, sink)
+    rewards = dict(checked.rewards)
+    for name, path in visible["rewards"].items():
+        if name in interfaces[path].rewards:
+            rewards[name] = interfaces[path].rewards[name]
     for name, env in file.module.envs.items():
-        if env.gymnasium is not None:
-            from specgen.check.gym_env import (
-                check_gym_env,
-            )  # these are only loaded for files that have such things
+        if env.chat is not None:
+            # these are only loaded for files that have such things
+            from specgen.check.chat_env import check_chat_env
+
+            done = check_chat_env(
+                file, name, module, rewards, {*file.module.rewards, *visible["rewards"]}, sink
+            )
+        elif env.gymnasium is not None:
+            from specgen.check.gym_env import check_gym_env
 
             mine = Sink()
             done = check_gym_env(file, name, module, records, mine)
@@ -113,6 +134,12 @@ def check_file(
             visible["transforms"],
         )
         checked.losses, losses = check_losses(file, module, imported, others, sink)
+    seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
+    if file.module.models:
+        from specgen.check.language_models.declared import check_models
+
+        checked.models = check_models(file, module, seen, folders, sink)
+    models = {**seen, **{name: checked.models.get(name) for name in file.module.models}}
     envs, transforms = dict(checked.envs), dict(checked.transforms)
     for name, path in visible["envs"].items():
         if name in interfaces[path].envs:
@@ -125,11 +152,14 @@ def check_file(
         {*file.module.transforms, *visible["transforms"]},
     )
     for name in file.module.chains:
-        chain = check_chain(file, name, module, envs, transforms, declared=declared, sink=sink)
+        chain = check_chain(file, name, module, envs, transforms, models, declared=declared, sink=sink)
         if chain is not None:
             checked.chains[name] = chain
     apply_allow(file, checked, sink)
-    return checked, Interface(_named_specs(file), checked.envs, checked.transforms, losses)
+    interface = Interface(
+        _named_specs(file), checked.envs, checked.transforms, losses, checked.rewards, checked.models
+    )
+    return checked, interface
 
 
 def _named_specs(file: SchemaFile) -> dict[str, NamedSpec]:

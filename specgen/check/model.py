@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from specgen.diagnostics import Span
 from specgen.expr import (
@@ -23,10 +23,14 @@ from specgen.expr import (
     Typed,
     full,
 )
+from specgen.expr.dtypes import CONCRETE
 from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
 from specgen.values import dataclass
+
+if TYPE_CHECKING:
+    from specgen.check.rewards import ChatSource
 
 Role = Literal["state", "action", "observation", "reward", "done"]
 
@@ -153,6 +157,7 @@ class Parameter:
         at_least: the parameter whose value is the smallest one.
         interval: its values in expressions.
         choices: the words of an `enum`.
+        enum_class: the attribute of the generated class that is an enumeration of these words.
         optional: whether it may be ``None`` (then `given(name)` is false).
         static: whether it may shape types and decide which outputs there are.
         per_env: whether each row of a transform has its own, which no entry keeps.
@@ -170,6 +175,7 @@ class Parameter:
     at_least: str | None = None
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
+    enum_class: str | None = None
     optional: bool = False
     static: bool = False
     per_env: bool = False
@@ -181,6 +187,11 @@ class Parameter:
     def required(self) -> bool:
         """Whether it has to be given."""
         return self.default is REQUIRED
+
+    @property
+    def of_dtypes(self) -> bool:
+        """Whether it is a choice of dtypes."""
+        return bool(self.choices) and all(word in CONCRETE for word in self.choices)
 
     @property
     def type(self) -> Type:
@@ -359,6 +370,7 @@ class CheckedEnv:
     values: Mapping[str, Interval] = field(default_factory=dict)
     gymnasium: GymnasiumSource | None = None
     python: PythonSource | None = None
+    chat: ChatSource | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:

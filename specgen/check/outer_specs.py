@@ -74,15 +74,15 @@ def followed(
     if "monotone" not in images:
         shape = taken.type().shape
         there = Elements(shape, list(range(math.prod(shape))))
-        moved = there if outwards is None else _followed(outwards, there, constants)
-        back = None if moved is None else _followed(inwards, moved, constants)
+        moved = there if outwards is None else followed_elements(outwards, there, constants)
+        back = None if moved is None else followed_elements(inwards, moved, constants)
         if moved is None or back is None or back.numbers != there.numbers:
             return free
         return _moved(taken, type_, moved.shape, list(map(int, moved.numbers)), free)
     return _between(taken, type_, outwards, inwards, constants) or free
 
 
-def _followed(way: Way, value: Elements, constants: Constants) -> Elements | None:
+def followed_elements(way: Way, value: Elements, constants: Constants) -> Elements | None:
     """What an expression is for elements of what it reads; None where that is not known."""
     known: dict[Symbol, Elements] = {}
     for statement in (*way.before, way.statement):
@@ -171,12 +171,12 @@ def _between(
     if any(math.isinf(end) for end in (*low, *high)) or type_.dims != taken.type().shape:
         return None
     taken_ends = [Elements(type_.shape, end) for end in (low, high)]
-    out = [one if outwards is None else _followed(outwards, one, constants) for one in taken_ends]
+    out = [one if outwards is None else followed_elements(outwards, one, constants) for one in taken_ends]
     if out[0] is None or out[1] is None:
         return None
     pairs = [sorted(pair) for pair in zip(out[0].numbers, out[1].numbers, strict=True)]
     sides = [Elements(type_.shape, [pair[end] for pair in pairs]) for end in (0, 1)]
-    back = [_followed(inwards, one, constants) for one in sides]
+    back = [followed_elements(inwards, one, constants) for one in sides]
     if back[0] is None or back[1] is None:
         return None
     for ends, pair in zip(

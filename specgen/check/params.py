@@ -35,7 +35,9 @@ _ENUM: Final = "enum(a, b)"
 _INTS: Final = "list[int]"
 _INT_OR_INTS: Final = "int | list[int]"
 LISTS: Final[Mapping[str, ParamKind]] = {_INTS: "ints", "int|list[int]": "int_or_ints"}
-_WORDS = re.compile(r"enum\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)\Z")
+_WORDS = re.compile(
+    r"enum(?:\s+(?P<name>[A-Za-z_]\w*))?\s*\(\s*(?P<words>[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)\Z"
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ParamRules:
         tensor: what to write where a tensor is meant, if that is declared in another way.
         entries: whether those that differ between environments are kept as entries.
         shapes: whether lists of numbers shape types, so that they have to be static.
+        enum_classes: whether the generated class can have enumerations of an enum's words.
     """
 
     owner: str
@@ -64,6 +67,7 @@ class ParamRules:
     tensor: str | None = None
     entries: bool = False
     shapes: bool = True
+    enum_classes: bool = False
 
 
 OF_ENVS = ParamRules(
@@ -83,6 +87,7 @@ OF_TRANSFORMS = ParamRules(
     ("float", "int", "bool", _TENSOR, _ENUM, _INTS, _INT_OR_INTS),
     {"draw": None},
     required=True,
+    enum_classes=True,
 )
 OF_LOSSES = ParamRules(
     "a loss",
@@ -134,6 +139,8 @@ def check_params(
             continue
         if param.per_env and not _one_for_each_row(file, here, param, kind, sink):
             continue
+        if not _enum_class_fits(file, here, param, allowed, names, sink):
+            continue
         made = _parameter(name, kind, param, allowed, file.key_span(*here))
         checked.append(made)
         scope[name] = Binding(
@@ -169,11 +176,34 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         param.at_least,
         interval,
         words_of(param),
+        enum_class_of(param),
         param.optional,
         static=param.static,
         per_env=param.per_env,
         span=span,
     )
+
+
+def _enum_class_fits(
+    file: SchemaFile, here: tuple[str, ...], param: Param, allowed: ParamRules, names: Names, sink: Sink
+) -> bool:
+    """Whether the generated class can have the enumeration of an enum's words; reported where it can't."""
+    name, words = enum_class_of(param), words_of(param)
+    if name is None:
+        return True
+    place = file.span(*here, "type")
+    if not allowed.enum_classes:
+        message = f"{allowed.owner} has no enumerations: `{param.type}` names one"
+        sink.add(rules.WRONG_TYPE.at(place, message, help=f"write enum({', '.join(words)})"))
+        return False
+    if name in allowed.taken:
+        sink.add(refused(name, allowed.reason, "enumeration", place))
+        return False
+    if len({word.upper() for word in words}) < len(words):
+        message = f"the members of `{name}` are the words in capitals, and two of them are the same then"
+        sink.add(rules.WRONG_TYPE.at(place, message))
+        return False
+    return names.claim(name, "enumeration", place)
 
 
 def _one_for_each_row(
@@ -259,7 +289,13 @@ _MEANT = {
 def words_of(param: Param) -> tuple[str, ...]:
     """The words of a type `enum(a, b)`."""
     found = _WORDS.match((param.type or "").strip())
-    return tuple(word.strip() for word in found.group(1).split(",")) if found is not None else ()
+    return tuple(word.strip() for word in found["words"].split(",")) if found is not None else ()
+
+
+def enum_class_of(param: Param) -> str | None:
+    """The name of a type `enum Name(a, b)`."""
+    found = _WORDS.match((param.type or "").strip())
+    return None if found is None else found["name"]
 
 
 def _default_fits(

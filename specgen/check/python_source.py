@@ -13,16 +13,20 @@ from specgen.source import Scalar
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def python_source(scalar: Scalar, own_module: str, sink: Sink) -> PythonSource:
-    """The class that a text names; a mistake goes to the sink.
+def python_source(
+    scalar: Scalar, own_module: str, sink: Sink, what: str = "class", example: str = "Class"
+) -> PythonSource:
+    """The class or function that a text names; a mistake goes to the sink.
 
     Args:
         scalar: the text.
-        own_module: the module that is generated from the schema, in which the class can't stand.
+        own_module: the module that is generated from the schema, in which it can't stand.
         sink: takes the mistakes.
+        what: what is named, a `class` or a `function`.
+        example: a name for one.
     """
     module, _, name = scalar.text.partition(":")
-    if (fault := _fault(scalar)) is not None:
+    if (fault := _fault(scalar, what, example)) is not None:
         start, end, message, help = fault
         sink.add(rules.CLASS_NAME.at(scalar.span_of(start, end), message, help=help))
     elif module == own_module:
@@ -30,44 +34,48 @@ def python_source(scalar: Scalar, own_module: str, sink: Sink) -> PythonSource:
             rules.CLASS_NAME.at(
                 scalar.span_of(0, len(module)),
                 f"`{module}` is the module that is generated from this file",
-                help="write the class in a module of its own",
+                help=f"write the {what} in a module of its own",
             )
         )
     return PythonSource(module, name)
 
 
-def _fault(scalar: Scalar) -> tuple[int, int, str, str] | None:
-    """What is wrong with the name of a class: from where to where, the message, and what to write."""
+def _fault(scalar: Scalar, what: str, example: str) -> tuple[int, int, str, str] | None:
+    """What is wrong with the name of a class or function: from where to where, the message, and what to write."""
     text = scalar.text
     module, colon, name = text.partition(":")
+    form = f"the form is `package.module:{example}`"
     if not colon:
         head, _, last = text.rpartition(".")
-        meant = f"{head or 'package.module'}:{last}" if last[:1].isupper() else f"{text}:Class"
-        sound = _unusable(meant.partition(":")[0]) is None
-        message = f"`{text}` does not say which class of which module is meant"
-        return 0, len(text), message, f"write `{meant}`" if sound else _FORM
+        whole = last[:1].isupper() if what == "class" else bool(head)
+        meant = f"{head or 'package.module'}:{last}" if whole else f"{text}:{example}"
+        sound = _unusable(meant.partition(":")[0]) is None and (whole or what == "class")
+        message = f"`{text}` does not say which {what} of which module is meant"
+        return 0, len(text), message, f"write `{meant}`" if sound else form
     if (at := _unusable(module)) is not None:
         end = max(at[1], at[0] + 1)
-        return at[0], end, f"`{module}` is no module" if module else "no module is named", _help(module, name)
+        return (
+            at[0],
+            end,
+            f"`{module}` is no module" if module else "no module is named",
+            _help(module, name, form),
+        )
     if not _is_name(name):
         start = len(module) + 1
-        message = f"`{name}` is no class" if name else "no class is named"
-        help = "the class stands at the top of its module" if "." in name else _FORM
+        message = f"`{name}` is no {what}" if name else f"no {what} is named"
+        help = f"the {what} stands at the top of its module" if "." in name else form
         return min(start, len(text) - 1), len(text), message, help
     return None
 
 
-_FORM = "the form is `package.module:Class`"
-
-
-def _help(module: str, name: str) -> str:
+def _help(module: str, name: str, form: str) -> str:
     if module.startswith("."):
         return "there is nothing that it could be relative to: write the module in full"
     if "/" in module or module.endswith(".py"):
         meant = module.removesuffix(".py").strip("/").replace("/", ".")
         if _unusable(meant) is None:
             return f"a module is named as `import` has it: write `{meant}:{name}`"
-    return _FORM
+    return form
 
 
 def _unusable(module: str) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ error[SG803]: undefined name `thetadot`
 
 All mistakes of all files are reported in one run; one cause gives one message. Errors are certain: what can't be
 decided is let pass. A build with errors writes nothing. Warnings are about what is legal and rarely meant. Where it is
-meant, the environment, transform, chain or loss says so, `allow: [SG311]`; `specgen check --strict` and
+meant, the environment, transform, chain, loss or model says so, `allow: [SG311]`; `specgen check --strict` and
 `specgen build --strict` fail on those that are left.
 
 `specgen explain SG803` prints what a code means, an example that triggers it and the example mended. Below stands what

@@ -25,7 +25,7 @@ from specgen.imported import IMPORTABLE, Import
 from specgen.literals import comment, docstring, literal
 from specgen.memo import Memo
 from specgen.plan.docs import filled_lines
-from specgen.plan.envs.model import EnvironmentPlan
+from specgen.plan.envs.model import ChatEnvPlan, ComposedChainPlan, EnvironmentPlan
 from specgen.plan.items import Item, ModulePlan, TypingPlan
 from specgen.plan.losses.model import LossPlan
 from specgen.plan.model import (
@@ -36,6 +36,7 @@ from specgen.plan.model import (
     ProtocolPlan,
     RecordPlan,
     SpecTypesPlan,
+    TypedDictPlan,
 )
 from specgen.plan.spec_text import key_text, number_text
 from specgen.plan.transforms.model import TransformPlan
@@ -157,6 +158,12 @@ def _item(item: Item) -> str:
             text = _template("function").render(function=item)
         case EnvironmentPlan():
             text = _template(item.template).render(env=item)
+        case ChatEnvPlan():
+            text = _template("chat_environment").render(env=item)
+        case ComposedChainPlan():
+            text = _template("composed_chain").render(chain=item)
+        case TypedDictPlan():
+            text = _template("typed_dict").render(record=item)
         case ProtocolPlan():
             text = _template("protocol").render(protocol=item)
         case TransformPlan():

@@ -12,20 +12,8 @@ from specgen.code import value_code
 from specgen.expr.dtypes import is_float
 from specgen.expr.sizes import Dim, Dims, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Static, Type, Typed
+from specgen.precedence import ATOM, UNARY
 from specgen.values import dataclass
-
-TERNARY: Final = 1
-OR: Final = 2
-AND: Final = 3
-NOT: Final = 4
-COMPARE: Final = 5
-BIT_OR: Final = 6
-BIT_AND: Final = 8
-ADD: Final = 10
-MUL: Final = 11
-UNARY: Final = 12
-POW: Final = 13
-ATOM: Final = 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
@@ -82,13 +82,17 @@ class Sym:
 
     __rmul__ = __mul__
 
-    def __str__(self) -> str:
+    def text(self, name: Callable[[str], str]) -> str:
+        """The sum as an expression; `name` writes a name."""
         text = ""
         for names, count in self.terms:
-            factors = [*([] if names and abs(count) == 1 else [str(abs(count))]), *names]
+            factors = [*([] if names and abs(count) == 1 else [str(abs(count))]), *map(name, names)]
             sign = " - " if count < 0 else " + "
             text += (sign if text else "-" * (count < 0)) + " * ".join(factors)
         return text
+
+    def __str__(self) -> str:
+        return self.text(str)
 
     __repr__ = __str__
 

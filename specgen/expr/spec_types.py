@@ -31,7 +31,7 @@ from specgen.values import dataclass
 
 SpecKind = Literal[
     "bounded", "unbounded", "categorical", "onehot", "multi_categorical", "multi_onehot", "binary", "text",
-    "pattern", "like",
+    "object", "pattern", "like",
 ]  # fmt: skip
 
 _DEFAULT_DTYPE: Final = {
@@ -51,7 +51,7 @@ class SpecType:
     """A type: what a key holds.
 
     Attributes:
-        kind: The kind of spec; `pattern` for the patterns of transforms, `like` for another key's type.
+        kind: The kind of spec; `object` for Python objects, `pattern` for the patterns of transforms, `like` for another key's type.
         dtype: A dtype, or a pattern's `float | number | any`.
         shape: The shape as written: numbers, and in patterns named sizes and `...`.
         low: The lower bound, a number or nested tuples; None when there is none.

@@ -19,7 +19,7 @@ def to_torch(
     col: bool = False,
     like: Typed | None = None,
     texts: FunctionTexts | None = None,
-) -> str:
+) -> Printed:
     """The expression as torch code that is right for any leading batch dimensions.
 
     Args:
@@ -40,7 +40,7 @@ def to_torch(
     printed = _printed(node, Printer(typed, like, texts), wanted or node.type.dtype, dims, col)
     if printed.expanded or (_views_constant(node) and dims in (None, node.type.dims)):
         printed = method(printed, "clone")
-    return printed.text
+    return printed
 
 
 def _printed(node: Typed, printer: Printer, dtype: str, dims: Dims | None, col: bool) -> Printed:

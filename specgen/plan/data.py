@@ -27,7 +27,12 @@ JAXTYPING = {
 
 
 def annotation(type: Type, batch: str = "*batch") -> Code:
-    """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any."""
+    """`Float32[Tensor, "*batch 3"]`; `batch` is the name of the batch dimensions, if there are any.
+
+    What holds Python objects is a list of them when it is indexed, and what stores them when it is got: anything.
+    """
+    if type.dtype == "object":
+        return named("Any")
     dims = [*(type.dims or ()), *([1] if type.col else [])]
     shape = " ".join([*([batch] if batch else []), *map(str, dims)])
     kind = JAXTYPING[type.dtype]

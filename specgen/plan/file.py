@@ -55,30 +55,53 @@ def plan_file(
     """
     items, own = envs
     modules = {other.module: other for other in imported}
-    items = [*map(plan_spec, checked.specs.values()), *items]
+    rewards: list[Item] = []
+    if checked.rewards:
+        from specgen.plan.rewards import reward_items  # only loaded for files that have rewards
+
+        rewards = [item for reward in checked.rewards.values() for item in reward_items(reward)]
+    items = [*map(plan_spec, checked.specs.values()), *rewards, *items]
     for transform in checked.transforms.values():
         items += plan_transform(transform)
     for loss in checked.losses.values():
         from specgen.plan.losses.loss import plan_loss  # only loaded for files that have losses
 
         items += plan_loss(loss)
+    for model in checked.models.values():
+        from specgen.plan.language_models import plan_language_model  # only loaded for files that have models
+
+        items.append(plan_language_model(model))
     for chain in checked.chains.values():
         base = chain.value.env.value
         module = own if base.module == own.module else modules[base.module]
-        items += plan_chain(chain, module.envs[base.name])
+        if base.chat is None:
+            items += plan_chain(chain, module.envs[base.name])
+        else:
+            from specgen.plan.chains.composed import plan_composed_chain
+
+            items += plan_composed_chain(chain)
     further = {name: Import(other.module, name) for other in modules.values() for name in other.names}
     named = [
         instance.transform
         for chain in checked.chains.values()
         for instance in chain.value.instances
-        if instance.learns or instance.transform.python is not None
+        if chain.value.env.value.chat is not None or instance.learns or instance.transform.python is not None
     ]
     further |= {transform.name: Import(transform.module, transform.name) for transform in named}
+    run = (one for chain in checked.chains.values() for one in chain.value.model_instances)
+    further |= {
+        model.maker: Import(model.module, model.maker) for one in run for model in one.models.values()
+    }
+    chats = (env.value.chat for env in checked.envs.values())
+    for reward in (chat.reward for chat in chats if chat is not None and chat.reward is not None):
+        if reward.module != checked.module:
+            further |= {name: Import(reward.module, name) for name in (reward.protocol, reward.row)}
     parents = (loss.value.parent for loss in checked.losses.values())
     further |= {
         one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
     }
     functions = tuple(spec.function for spec in checked.specs.values())
+    functions += tuple(model.value.maker for model in checked.models.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 
 
@@ -87,6 +110,10 @@ def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         from specgen.plan.envs.gym_env import plan_gym_env
 
         return plan_gym_env(env)
+    if env.value.chat is not None:
+        from specgen.plan.envs.chat_env import plan_chat_env
+
+        return plan_chat_env(env)
     if env.value.python is not None:
         from specgen.plan.envs.python_env import plan_python_env
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
-from specgen.plan.envs.model import EnvironmentPlan, GymPlan, ParamPlan, TablePlan
+from specgen.plan.envs.model import (
+    ChatEnvPlan,
+    ComposedChainPlan,
+    EnvironmentPlan,
+    GymPlan,
+    ParamPlan,
+    TablePlan,
+)
 from specgen.plan.items import Item, TypingPlan
 from specgen.plan.losses.model import LossParamPlan, LossPlan
 from specgen.plan.model import (
@@ -18,6 +25,7 @@ from specgen.plan.model import (
     ProtocolPlan,
     RecordPlan,
     SpecTypesPlan,
+    TypedDictPlan,
 )
 from specgen.plan.transforms.model import TransformPlan
 
@@ -98,12 +106,16 @@ def _of_template(item: Item) -> Iterable[str]:
             return (item.record,)
         case RecordPlan():
             return ("NamedTuple",)
-        case FunctionPlan():
+        case FunctionPlan() | TypedDictPlan():
             return ()
         case ProtocolPlan():
             return ("Protocol", "abstractmethod")
         case EnvironmentPlan():
             return _of_environment(item)
+        case ChatEnvPlan():
+            return ("GeneratedChatEnv", *(one.protocol for one in item.functions))
+        case ComposedChainPlan():
+            return ("TransformedEnv", "Compose")
         case TransformPlan():
             return _of_transform(item)
         case LossPlan():
@@ -162,6 +174,10 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("Tensor", "as_float_tensor")
     if any(param.rows for param in plan.params):
         yield from ("Tensor", "torch", "as_numbers")
+    if any(param.dtypes for param in plan.params):
+        yield "dtype_name"
+    if any(param.enum_class is not None for param in plan.params):
+        yield "StrEnum"
     if plan.bindings:
         yield "EnvBase"
     if plan.added_specs is not None:

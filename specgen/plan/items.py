@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from specgen.imported import Import
-from specgen.plan.envs.model import EnvironmentPlan
+from specgen.plan.envs.model import ChatEnvPlan, ComposedChainPlan, EnvironmentPlan
 from specgen.plan.losses.model import LossPlan
-from specgen.plan.model import AliasPlan, DataPlan, FunctionPlan, ProtocolPlan, RecordPlan, SpecTypesPlan
+from specgen.plan.model import (
+    AliasPlan,
+    DataPlan,
+    FunctionPlan,
+    ProtocolPlan,
+    RecordPlan,
+    SpecTypesPlan,
+    TypedDictPlan,
+)
 from specgen.plan.transforms.model import TransformPlan
 from specgen.values import dataclass
 
-ClassPlan = EnvironmentPlan | LossPlan | ProtocolPlan | TransformPlan
+ClassPlan = (
+    ChatEnvPlan
+    | ComposedChainPlan
+    | EnvironmentPlan
+    | LossPlan
+    | ProtocolPlan
+    | TransformPlan
+    | TypedDictPlan
+)
 TypingPlan = DataPlan | SpecTypesPlan
 Item = AliasPlan | ClassPlan | FunctionPlan | RecordPlan | TypingPlan
 

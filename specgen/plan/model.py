@@ -42,7 +42,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class FunctionPlan:
-    """A function or method; `uses` are the names of its module that its body reads."""
+    """A function or method; `uses` are the names of its module that its body reads.
+
+    The arguments of a `positional` one have no names for those who call it.
+    """
 
     name: str
     args: tuple[Argument, ...]
@@ -52,12 +55,15 @@ class FunctionPlan:
     keyword_only: tuple[Argument, ...] = ()
     method: bool = False
     uses: frozenset[str] = frozenset()
+    positional: bool = False
 
     @property
     def signature(self) -> str:
         """Everything between the parentheses."""
         parts = ["self"] if self.method else []
         parts += [argument.text for argument in self.args]
+        if self.positional and self.args:
+            parts.append("/")
         if self.keyword_only:
             parts += ["*", *(argument.text for argument in self.keyword_only)]
         return ", ".join(parts)
@@ -78,6 +84,16 @@ class RecordPlan:
     """A `NamedTuple`."""
 
     name: str
+    doc: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class TypedDictPlan:
+    """The type of a dict: `base` is `TypedDict`, or the type of one with fewer keys."""
+
+    name: str
+    base: Code
     doc: tuple[str, ...]
     fields: tuple[Field, ...]
 

@@ -30,6 +30,19 @@ def param_annotation(param: Parameter) -> Code:
     return Code("float" if param.kind == "float64" else param.kind)
 
 
+def argument_annotation(param: Parameter) -> Code:
+    """What the constructor takes: for words also a member of their enumeration, for names of dtypes also a dtype."""
+    words = param_annotation(param)
+    if param.enum_class is not None:
+        return using(f"{param.enum_class} | {words}", *words.uses)
+    return using(f"torch.dtype | {words}", "torch", *words.uses) if param.of_dtypes else words
+
+
+def kept_annotation(param: Parameter) -> Code:
+    """What the class keeps of it."""
+    return Code("str") if param.enum_class is not None or param.of_dtypes else param_annotation(param)
+
+
 def optional_annotation(param: Parameter) -> Code:
     """The same, with ``None`` for an optional one."""
     kind = param_annotation(param)

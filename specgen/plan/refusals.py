@@ -10,12 +10,13 @@ from specgen.literals import formatted, listed, literal
 from specgen.plan.model import RefusalPlan
 
 
-def refusals(param: Parameter) -> Iterator[RefusalPlan]:
-    """What must not hold of a parameter."""
+def refusals(param: Parameter, *, kept: bool = False) -> Iterator[RefusalPlan]:
+    """What must not hold of a parameter; `kept` where its words are compared as the object keeps them."""
     name = param.name
     if param.kind == "enum":
         said = formatted(f"{name} must be one of {listed(param.choices)}, got ", f"{name}!r")
-        yield RefusalPlan(f"{name} not in {literal(param.choices)}", said)
+        value = f"self.{name}" if kept else name
+        yield RefusalPlan(f"{value} not in {literal(param.choices)}", said)
     tensor = param.kind == "tensor" or param.per_env
     value = f"self.{name}" if tensor else name
     for sign, bound in param.range:

@@ -55,6 +55,8 @@ def spec_code(spec: SpecType, *, col: bool = False, device: str | None = None) -
         col: whether it is stored with a trailing 1.
         device: the expression of the device; none is named without one.
     """
+    if spec.kind == "object":
+        return _made("NonTensor")
     dims = spec.dims or ()
     shape = (*dims, 1) if col else dims
     rest = f"shape={literal(shape)}, dtype={TORCH_DTYPES[spec.dtype]}"
@@ -88,7 +90,7 @@ def flag_code(type: Type) -> SpecCode:
 
 
 def _made(cls: str, *arguments: str, uses: Iterable[str] = ()) -> SpecCode:
-    return SpecCode(f"{cls}({', '.join(arguments)})", frozenset((cls, "torch", *uses)), cls)
+    return SpecCode(f"{cls}({', '.join(arguments)})", frozenset((cls, "torch", *uses)), cls=cls)
 
 
 def composite_code(

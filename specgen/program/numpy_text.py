@@ -11,18 +11,9 @@ from typing import Final
 
 from specgen.expr import Symbol, Type, Typed
 from specgen.expr.dtypes import is_float, is_int
-from specgen.expr.printer import (
-    ADD,
-    ATOM,
-    BIT_AND,
-    BIT_OR,
-    COMPARE,
-    MUL,
-    UNARY,
-    FunctionTexts,
-    Printed,
-)
+from specgen.expr.printer import FunctionTexts, Printed
 from specgen.literals import literal
+from specgen.precedence import ADD, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, UNARY
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Program
 from specgen.program.walk import reads

@@ -63,7 +63,8 @@ def print_function(
 def print_expression(expr: Typed, name: Callable[[Symbol], str]) -> Code:
     """One expression by itself; `name` is the text that reads a symbol."""
     texts = FunctionTexts()
-    return using(to_torch(with_names(expr, name), texts=texts), *texts.uses)
+    printed = to_torch(with_names(expr, name), texts=texts)
+    return using(printed.text, *texts.uses, precedence=printed.precedence)
 
 
 def _key_text(key: Key) -> str:
@@ -322,7 +323,7 @@ class _Printer:
             return self._stored(expr)
         if expr.op == "place":
             value, like = expr.args
-            return to_torch(self._named(value), like=self._named(like), texts=self.texts)
+            return to_torch(self._named(value), like=self._named(like), texts=self.texts).text
         if expr.op == "record":
             names = cast("tuple[str, ...]", expr.options["fields"])
             pairs = (f"{name}={self._expr(arg)}" for name, arg in zip(names, expr.args, strict=True))
@@ -335,7 +336,7 @@ class _Printer:
         if expr.op == "given_or":
             given, drawn = expr.args
             return f"{self._inner(drawn)} if {self._expr(given)} is None else {self._expr(given)}.clone()"
-        return to_torch(self._named(expr), col=expr.type.col, texts=self.texts)
+        return to_torch(self._named(expr), col=expr.type.col, texts=self.texts).text
 
     def _inner(self, expr: Typed) -> str:
         """An expression inside a conditional one, in parentheses where it is such itself."""
@@ -349,13 +350,15 @@ class _Printer:
         inner = self._named(value)
         if kind.open:
             return self._stored_like_key(value, inner, kind, like)
-        return to_torch(inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, texts=self.texts)
+        return to_torch(
+            inner, cast=kind.dtype, dims=kind.dims, col=kind.col, like=like, texts=self.texts
+        ).text
 
     def _stored_like_key(self, value: Typed, inner: Typed, kind: Type, like: Typed | None) -> str:
         """A value for whatever shape its key will have: its own, or that of the tensor that stands for the key."""
         if value.type.level == "batch":
-            return to_torch(inner, cast=kind.dtype, texts=self.texts)
-        text = to_torch(inner, texts=self.texts)
+            return to_torch(inner, cast=kind.dtype, texts=self.texts).text
+        text = to_torch(inner, texts=self.texts).text
         assert like is not None, text
         if value.type.level == "const":
             return f"{text}.expand_as({like.text})"

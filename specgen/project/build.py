@@ -12,7 +12,8 @@ from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
 from specgen.link import Source, content_of
-from specgen.pipeline import compile_sources
+from specgen.pipeline import Files, compile_sources
+from specgen.project import model_lock
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources
 from specgen.project.files import Reader, sha256
@@ -110,6 +111,7 @@ class Workspace:
         self._store = Store(project.root)
         self._schemas = Reader(bytes)
         self._generated = Reader(sha256)
+        self._expected: Mapping[str, str] = {}
 
     def check(self, *, strict: bool = False, say: Callable[[str], None] = _silent) -> Outcome:
         """As the function `check` does."""
@@ -164,12 +166,15 @@ class Workspace:
     ) -> Outcome:
         project, config = self.project, self.project.config
         library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+        lock = f"{config.schemas}/{model_lock.LOCK_NAME}"
+        folders = model_lock.read_lock(project.root / lock, lock, sink)
         say(f"compiling {len(sources.schemas)} schema files")
         with Workers() as workers, _without_collection():
             compiled = compile_sources(
                 sources.schemas,
                 config,
                 gymnasium=records,
+                model_folders=folders,
                 library=library,
                 memo=self._store,
                 workers=workers,
@@ -182,7 +187,9 @@ class Workspace:
         if not outcome.has_errors:
             working_on("pyproject.toml")
             say("comparing")
-            report = compare(compiled.files, project.root, config.output, self._generated)
+            report = compare(compiled.files, project.root, config.output, self._generated, self._expected)
+            if isinstance(compiled.files, Files):
+                self._expected = compiled.files.digests
             outcome = replace(outcome, report=report)
         self._store.save()
         return outcome

@@ -12,6 +12,7 @@ import os
 import pickle
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ from typing import Any
 import specgen
 from specgen.link import digest_of
 from specgen.memo import Kind
-from specgen.project.write import remove_leftovers
+from specgen.project.write import is_leftover
 
 VARIABLE = "SPECGEN_CACHE_DIR"
 """The environment variable that names the folder; empty turns the cache off."""
@@ -29,6 +30,8 @@ VARIABLE = "SPECGEN_CACHE_DIR"
 LARGEST = 256 * 2**20
 """So many bytes are kept; what was not used for the longest time goes first."""
 
+_LITTLE = LARGEST // 16
+"""So many bytes a process may write before it makes room again."""
 _A_DAY = 24 * 3600
 _CODE = 32
 """How many bytes of an entry are its code."""
@@ -52,7 +55,8 @@ class Store:
         self._index = digest_of("index", str(root))
         self._known: dict[tuple[Kind, str], Any] = {}
         self._used: set[tuple[Kind, str]] = set()
-        self._written = False
+        self._written = 0
+        self._roomy = False
         self._grown = False
         # each value is packed by itself: a run that adds one does not pack all of them again
         self._small: dict[tuple[Kind, str], bytes] = self._read(self._index) or {}
@@ -92,8 +96,8 @@ class Store:
             self._write(self._index, small)
             self._grown = False
         self._used.clear()
-        if self._written and self._folder is not None:
-            self._written = False
+        if self._folder is not None and (self._written > _LITTLE or (self._written and not self._roomy)):
+            self._written, self._roomy = 0, True
             with suppress(OSError):
                 _make_room(self._folder)
 
@@ -121,7 +125,7 @@ class Store:
             # Not flushed to the disk: what a crash cuts off has a wrong code, and is made again.
             beside.write_bytes(self._code(name, raw) + raw)
             beside.replace(file)
-            self._written = True
+            self._written += len(raw)
         except OSError:
             beside.unlink(missing_ok=True)
 
@@ -139,13 +143,14 @@ class Store:
 
 
 def _make_room(folder: Path) -> None:
-    remove_leftovers(folder, older=_A_DAY)
     entries = []
     with os.scandir(folder) as found:
         for entry in found:
+            stat = entry.stat()
             if entry.name.endswith(".entry"):
-                stat = entry.stat()
                 entries.append((stat.st_mtime, stat.st_size, entry.path))
+            elif is_leftover(entry.name) and stat.st_mtime < time.time() - _A_DAY:
+                os.unlink(entry)  # younger ones another process may be writing
     size = sum(entry[1] for entry in entries)
     for _, freed, path in sorted(entries) if size > LARGEST else ():
         with suppress(OSError):

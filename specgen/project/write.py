@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,8 @@ else:
 _LOCK = ".specgen.lock"
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
 """What `replace_all` calls a file until it is complete."""
+_WRITERS = 16
+"""Threads that write files."""
 
 
 class RefusedError(Exception):
@@ -115,38 +116,52 @@ def write(report: Report, force: bool = False) -> Written:
 
 def replace_all(texts: dict[Path, str]) -> None:
     """Write all files: first beside their places, then, when all are complete, into them."""
-    staged: list[tuple[Path, Path]] = []
+    beside = {file: file.with_name(f".{file.name}.{os.getpid()}.tmp") for file in texts}
     try:
-        for file, text in texts.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            beside = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-            staged.append((beside, file))
-            with beside.open("w", encoding="utf-8", newline="\n") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            if file.exists():
-                shutil.copymode(file, beside)
-        for beside, file in staged:
-            beside.replace(file)
+        for folder in {file.parent for file in texts}:
+            folder.mkdir(parents=True, exist_ok=True)
+        _write_beside([(beside[file], file, text) for file, text in texts.items()])
+        for file, complete in beside.items():
+            complete.replace(file)
     finally:
-        for beside, _ in staged:
-            beside.unlink(missing_ok=True)
+        for left in beside.values():
+            left.unlink(missing_ok=True)
 
 
-def remove_leftovers(folder: Path, older: float = 0) -> None:
-    """Remove the files that killed builds left beside those that they were about to write.
+def _write_beside(texts: list[tuple[Path, Path, str]]) -> None:
+    """Write texts, each beside the file that it is for, until the disk has them."""
+    if len(texts) < 2:
+        for one in texts:
+            _write_one(one)
+        return
+    from concurrent.futures import ThreadPoolExecutor
 
-    Args:
-        folder: Where they wrote; hold `build_lock`, or a build that runs may lose what it is about to write.
-        older: Remove only what was last written so many seconds ago.
+    # a disk takes what several threads wait for at once in the time of one
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        for _ in pool.map(_write_one, texts):
+            pass
 
-    """
-    for path in folder.rglob(".*.tmp"):
-        if not _LEFTOVER.fullmatch(path.name) or not path.is_file():
-            continue
-        if not older or path.stat().st_mtime < time.time() - older:
-            path.unlink(missing_ok=True)
+
+def _write_one(what: tuple[Path, Path, str]) -> None:
+    beside, file, text = what
+    with beside.open("w", encoding="utf-8", newline="\n") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    if file.exists():
+        shutil.copymode(file, beside)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is called as those are that killed builds leave beside the ones that they were about to write."""
+    return name.endswith(".tmp") and _LEFTOVER.fullmatch(name) is not None
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed builds have left; hold `build_lock`, or a build that runs may lose what it is about to write."""
+    for inner, _, names in os.walk(folder):
+        for name in filter(is_leftover, names):
+            Path(inner, name).unlink(missing_ok=True)
 
 
 def _remove_empty(file: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
+from specgen.schema.chat import Chat
 from specgen.schema.fields import Const, Declaration, DeclaredClass, Expression, ParamField, SpecField
 
 
@@ -100,6 +101,7 @@ class Env(DeclaredClass):
         observe: the observations of a state.
         gymnasium: take the behaviour from Gymnasium instead.
         python: take the behaviour from a Python class instead.
+        chat: conversations with a language model instead.
     """
 
     dims: dict[str, int] = Field(default_factory=dict)
@@ -118,6 +120,7 @@ class Env(DeclaredClass):
     observe: dict[str, Expression] = Field(default_factory=dict)
     gymnasium: Gymnasium | None = None
     python: PythonField | None = None
+    chat: Chat | None = None
 
     @property
     def reward_keys(self) -> list[str]:

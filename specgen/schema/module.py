@@ -7,8 +7,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from specgen.schema.chain import Chain
+from specgen.schema.chat import Reward
 from specgen.schema.env import Env
 from specgen.schema.fields import Const, Declaration, SpecField
+from specgen.schema.language_model import LanguageModel
 from specgen.schema.loss import Loss
 from specgen.schema.transform import Transform
 
@@ -20,7 +22,7 @@ class Module(Declaration):
 
         schema = Module(envs={"Pendulum": Env(state={"th": "float32"}, ...)})
 
-    `models` (language models) and `pipelines` are reserved: they are refused until they can be generated.
+    `pipelines` are reserved: they are refused until they can be generated.
     """
 
     specgen: Literal[1] = 1
@@ -32,5 +34,6 @@ class Module(Declaration):
     transforms: dict[str, Transform] = Field(default_factory=dict)
     chains: dict[str, Chain] = Field(default_factory=dict)
     losses: dict[str, Loss] = Field(default_factory=dict)
-    models: dict[str, Any] = Field(default_factory=dict)
+    rewards: dict[str, Reward] = Field(default_factory=dict)
+    models: dict[str, LanguageModel] = Field(default_factory=dict)
     pipelines: dict[str, Any] = Field(default_factory=dict)

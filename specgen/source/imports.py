@@ -20,6 +20,7 @@ SECTIONS = (
     "transforms",
     "chains",
     "losses",
+    "rewards",
     "models",
     "pipelines",
 )

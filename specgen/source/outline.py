@@ -40,6 +40,9 @@ SUFFIXES = (
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
 
+CHAT_SUFFIXES = ("Data", "NextData", "Specs", "Row", "Source", "Tools")
+"""What they end with where an environment holds conversations."""
+
 TRANSFORM_PYTHON_SUFFIXES = ("Protocol", "Setup", "Inputs", "Carried", "Map", "Reset", "Step")
 """What else they end with where a Python class is behind a transform."""
 
@@ -82,7 +85,7 @@ class Outline:
         specs: a digest of what its `specs:` say.
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
-        extends: whether a loss of it extends another one.
+        extends: whether a loss of it extends another one, or a model is like another one.
     """
 
     path: str

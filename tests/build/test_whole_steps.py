@@ -18,7 +18,7 @@ from specgen_runtime.functional import index_in_range
 from specgen.check.env import check_env
 from specgen.check.model import CheckedEnv, Statement, identifier
 from specgen.diagnostics import Diagnostic, Sink, Span
-from specgen.expr import Binding, Interval, Symbol, Type, Typed, infer, store, to_torch
+from specgen.expr import Binding, Interval, Symbol, Type, Typed, infer, store
 from specgen.expr.interpret import interpret
 from specgen.schema.load import load
 from specgen.settings import Config
@@ -26,6 +26,7 @@ from specgen.source import parse_yaml
 from tests.expr.generate import Generator
 from tests.expr.leaves import DIMS, KINDS, Dims
 from tests.expr.makers import MAKERS
+from tests.expr.printing import to_torch
 from tests.support import compile_sources, imported
 
 WALKED = {name: maker for name, maker in MAKERS.items() if name not in ("rk4", "euler")}

@@ -37,7 +37,6 @@ def test_what_is_said_to_work_is_generated(page: str, name: str) -> None:
         ("0009", "SACLoss", "SG107"),
         ("0010", "ClipPPOLoss", "SG465"),  # estimators of advantages call a network that is named
         ("0009", "PendulumSAC", None),
-        ("0012", "RetrieveKL", None),
     ],
 )
 def test_what_is_not_there_yet_is_refused(page: str, name: str, code: str | None) -> None:

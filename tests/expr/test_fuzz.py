@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from specgen_runtime import functional
 
-from specgen.expr import Binding, Typed, to_torch
+from specgen.expr import Binding, Typed
 from specgen.expr.builtins.bound_facts import OF_NAMES
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.interpret import interpret
@@ -26,6 +26,7 @@ from specgen.expr.printer import FunctionTexts
 from tests.expr.generate import Generator
 from tests.expr.leaves import DIMS, FUNCTIONS, KINDS, names
 from tests.expr.makers import MAKERS
+from tests.expr.printing import to_torch
 from tests.expr.texts import typed
 
 BATCHES = ((), (1,), (3,), (7,), (4, 3))

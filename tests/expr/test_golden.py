@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specgen.expr import ANYTHING, Function, Interval, Type, to_torch
+from specgen.expr import ANYTHING, Function, Interval, Type
+from tests.expr.printing import to_torch
 from tests.expr.scopes import FRAMES, GRID, NORM, PENDULUM, binding, bound, dim
 from tests.expr.texts import typed
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from specgen_runtime.functional import euler, rk4
 
-from specgen.expr import ANYTHING, Binding, Function, Type, to_torch
+from specgen.expr import ANYTHING, Binding, Function, Type
+from tests.expr.printing import to_torch
 from tests.expr.scopes import bound, param
 from tests.expr.texts import typed
 

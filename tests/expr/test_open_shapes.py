@@ -10,9 +10,10 @@ import pytest
 import torch
 from specgen_runtime import functional
 
-from specgen.expr import Binding, Interval, Symbol, Type, full, point, to_torch
+from specgen.expr import Binding, Interval, Symbol, Type, full, point
 from specgen.expr.interpret import interpret
 from specgen.expr.sizes import Dims, Rest, Sym
+from tests.expr.printing import to_torch
 from tests.expr.scopes import binding
 from tests.expr.texts import mistakes, typed
 

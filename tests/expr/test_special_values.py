@@ -9,8 +9,9 @@ import pytest
 import torch
 from specgen_runtime.functional import categorical_quantile, expit, poisson_quantile
 
-from specgen.expr import Interval, Type, full, to_torch
+from specgen.expr import Interval, Type, full
 from specgen.expr.interpret import interpret
+from tests.expr.printing import to_torch
 from tests.expr.scopes import binding, bound
 from tests.expr.texts import typed
 

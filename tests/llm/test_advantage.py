@@ -10,7 +10,7 @@ import pytest
 import torch
 from specgen_runtime.llm import ChatEnv, MCAdvantage, MCAdvantageSelector, chats_of, group_advantage
 from specgen_runtime.llm.messages import as_rows
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase, lazy_stack
 from torch import Tensor
 
 DATA = [{"query": f"question {index}", "answer": str(index)} for index in range(7)]
@@ -77,7 +77,7 @@ def test_equal_rewards_in_torchrl() -> None:
 def test_a_group_of_one_in_torchrl() -> None:
     peers = pytest.importorskip("torchrl.objectives.llm")
     assert peers.MCAdvantage(1, prompt_key="group").inv(trajectory(1, [1.0]))["advantage"].isnan().all()
-    with pytest.raises(ValueError, match="grpo_size is at least 2, got 1"):
+    with pytest.raises(ValueError, match="grpo_size >= 2, got 1"):
         MCAdvantage(1)
 
 
@@ -94,14 +94,17 @@ def test_held_back_until_the_group_is_full() -> None:
     assert transform.inv(first) is None
     assert transform.inv(trajectory(2, [5.0])) is None
     assert transform.inv(trajectory(1, [2.0])) is None
-    assert transform.get_stats() == {
+    assert {name: count for name, count in transform.get_stats().items() if count} == {
         "completed_trajectories": 3,
-        "written_groups": 0,
-        "dropped_groups": 0,
-        "dead_groups": 0,
+        "completed_decisions": 3,
+        "successful_trajectories": 3,
+        "trajectory_return_sum": 8.0,
+        "trajectory_return_max": 5.0,
         "queued_groups": 2,
         "queued_trajectories": 3,
+        "max_queued_trajectories_per_group": 2,
     }
+    assert (transform.queued_groups, transform.completed_decisions, transform.written_groups) == (2, 3, 0)
     out = transform.inv(trajectory(1, [6.0]))
     assert out["next", "reward"].flatten().tolist() == [1.0, 2.0, 6.0]
     wanted = one_by_one(torch.tensor([1.0, 2.0, 6.0]), torch.zeros(3))
@@ -112,7 +115,39 @@ def test_held_back_until_the_group_is_full() -> None:
     stats = transform.get_stats()
     assert (stats["written_groups"], stats["queued_groups"]) == (1, 0)
     transform.reset_stats()
-    assert not any(transform.get_stats().values())
+    assert transform.get_stats() == MCAdvantage(3).get_stats()
+
+
+@pytest.mark.parametrize("given", [None, "sum"])
+def test_steps_with_a_reward_for_each_token(given: Any) -> None:
+    """Steps have as many rewards as tokens; of one trajectory they may not stack."""
+    transform = MCAdvantage(2, prompt_key="group", trajectory_return=given)
+    rewards = [[[1.0, 2.0], [3.0]], [[0.0, 1.0, -1.0]]]
+    out = None
+    for each in rewards:
+        steps = [
+            TensorDict(
+                {
+                    "group": torch.tensor([1]),
+                    ("next", "reward"): torch.tensor(values)[:, None],
+                    ("next", "done"): torch.tensor([number == len(each) - 1]),
+                }
+            )
+            for number, values in enumerate(each)
+        ]
+        assert out is None
+        out = transform.inv(lazy_stack(steps, 0))
+    assert out is not None
+    flat = torch.tensor([value for each in rewards for step in each for value in step])
+    if given is None:
+        wanted = one_by_one(flat, torch.zeros(6))
+    else:
+        of_sums = one_by_one(torch.tensor([6.0, 0.0]), torch.zeros(2))
+        wanted = of_sums.repeat_interleave(torch.tensor([3, 3]))
+    found = out.get("advantage", as_list=True)
+    assert [each.shape for each in found] == [(2, 1), (1, 1), (3, 1)]
+    torch.testing.assert_close(torch.cat(found)[:, 0], wanted)
+    assert (transform.trajectory_return_sum, transform.completed_decisions) == (6.0, 3)
 
 
 def feed(transform: Any, data: list[TensorDictBase]) -> list[Any]:
@@ -147,8 +182,41 @@ def test_equals_torchrl(given: dict[str, Any], numbered: bool) -> None:
         if one is not None:
             for key in ("advantage", "tokens", ("next", "reward"), ("next", "done")):
                 torch.testing.assert_close(one.get(key), other.get(key))
-    for name in ("written_groups", "dropped_groups", "completed_trajectories", "queued_trajectories"):
-        assert mine.get_stats()[name] == theirs.get_stats()[name], name
+    counts = theirs.get_stats()
+    if not given:  # they do not count the return of trajectories then, nor which of them were chosen
+        counts = {name: n for name, n in counts.items() if "groups" in name or "queued" in name}
+    if "candidate_group_size" not in given:
+        counts = {name: n for name, n in counts.items() if "select" not in name}
+    for name in counts:
+        assert mine.get_stats()[name] == getattr(mine, name) == counts[name], name
+
+
+def _give(transform: MCAdvantage, reward: float, results: Any) -> None:
+    out = transform.inv(trajectory(1, [reward]))
+    results.put(None if out is None else out["advantage"].flatten().tolist())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_share_groups(method: Any) -> None:
+    transform = MCAdvantage(3, prompt_key="group")
+    assert not transform.is_shared
+    assert transform.inv(trajectory(1, [1.0])) is None
+    assert transform.share_memory_() is transform
+    assert transform.is_shared
+    assert transform.queued_trajectories == 1
+    context = torch.multiprocessing.get_context(method)
+    results = context.Queue()
+    processes = [context.Process(target=_give, args=(transform, reward, results)) for reward in (2.0, 6.0)]
+    for process in processes:
+        process.start()
+    found = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert sum(each is None for each in found) == 1, "one of them has the last trajectory"
+    wanted = one_by_one(torch.tensor([1.0, 2.0, 6.0]), torch.zeros(3)).sort().values
+    whole = next(torch.tensor(each) for each in found if each is not None)
+    torch.testing.assert_close(whole.sort().values, wanted)
+    assert (transform.queued_groups, transform.written_groups, transform.completed_trajectories) == (0, 1, 3)
 
 
 @pytest.mark.peers
@@ -245,10 +313,16 @@ def test_what_has_not_ended() -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"trajectory_return": "last"}, "'sum', 'max', 'mean' or None, got 'last'"),
-        ({"keep_return_bounds": (0, 1)}, "they need trajectory_return"),
-        ({"candidate_group_size": 4}, "they need trajectory_return"),
-        ({"trajectory_return": "sum", "keep_return_bounds": (1, 1)}, r"is \(low, high\), got \(1, 1\)"),
+        (
+            {"trajectory_return": "last"},
+            "trajectory_return must be one of 'sum', 'max', 'mean' and None, got 'last'",
+        ),
+        ({"keep_return_bounds": (0, 1)}, "it needs trajectory_return"),
+        ({"candidate_group_size": 4}, "it needs trajectory_return"),
+        (
+            {"trajectory_return": "sum", "keep_return_bounds": (1, 1)},
+            r"is \(low, high\), increasing, got \(1, 1\)",
+        ),
         ({"trajectory_return": "sum", "candidate_group_size": 1}, "got 2, 2, 1"),
         ({"trajectory_return": "sum", "candidate_selection_min_size": 3}, "got 2, 3, 2"),
     ],

@@ -105,6 +105,17 @@ def test_one_answer_ends_a_conversation() -> None:
     assert step["turn"].flatten().tolist() == [1, 1]
 
 
+def test_histories_are_attributes_of_what_is_observed() -> None:
+    env = ChatEnv(batch_size=(2,), system_prompt="Be brief.", input_mode="history")
+    root = env.reset(TensorDict(query=["one", "two"], batch_size=(2,)))
+    assert root["history"].prompt.content == [["Be brief.", "one"], ["Be brief.", "two"]]
+    answers = History.from_chats([[{"role": "assistant", "content": text}] for text in ("1", "2")])
+    root["history"].full = root["history"].prompt.extend(answers, dim=-1)
+    following = env.step(root)["next", "history"]
+    assert following.prompt[:, -1].content == ["1", "2"]
+    assert following[1].prompt[0].role == "system"
+
+
 def test_tools_answer_between_turns() -> None:
     calls: list[int] = []
 

@@ -12,7 +12,7 @@ from specgen_runtime.llm import ChatHistory, History, LogProbs, Masks, Text, Tok
 from specgen_runtime.llm.messages import Chat
 from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.specs import NonTensor
-from tensordict import NonTensorStack, TensorDict
+from tensordict import NonTensorStack, TensorDict, set_list_to_stack
 
 from tests.llm.models import tiny_tokenizer
 
@@ -91,7 +91,17 @@ def test_append_and_extend(inplace: bool) -> None:
     assert History.from_chats([LONG]).append(History.from_chats(SHORT), dim=0).to_chats() == [LONG, SHORT]
 
 
+def test_equal_messages() -> None:
+    """Comparisons are columns of truth values, of one row of conversations as of a single message."""
+    rows = History.from_chats([[*LONG, CALL]])
+    assert bool((rows == rows.copy()).all())
+    assert not bool((rows[:, :2] == rows[:, 1:]).all())
+    assert bool((rows[0, 1] == History(role="assistant", content="I'm well")).all())
+
+
 def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="unsqueeze"):
+        History(role="user", content="a").append(History(role="user", content="b"))
     with pytest.raises(RuntimeError, match=r"shape \[2\] cannot be added to one of shape \[2\]"):
         History.from_chats(LONG).append(History.from_chats(LONG))
     with pytest.raises(RuntimeError, match="2 rows cannot be added to 1 rows"):
@@ -106,12 +116,12 @@ def test_texts_and_tokens_of_a_history() -> None:
     texts = rows.apply_chat_template(tokenizer=tokenizer)
     assert texts[0] == text + "<|im_start|>assistant\n"
     assert History.from_text(texts, tokenizer=tokenizer).to_chats() == [LONG, SHORT]
-    with pytest.raises(ValueError, match="row 1"):
-        rows.apply_chat_template(
-            tokenizer=tokenizer, add_generation_prompt=False, return_assistant_tokens_mask=True
-        )
-    both = History.from_chats([LONG, [*SHORT, *LONG]])
     options = {"tokenizer": tokenizer, "add_generation_prompt": False, "return_assistant_tokens_mask": True}
+    said = rows.apply_chat_template(padding=True, **options)["assistant_masks"].any(-1)
+    assert said.tolist() == [True, False], "nobody of the assistant's says anything in the second one"
+    with pytest.raises(ValueError, match=r"row 0 .* has no token of assistant"):
+        rows.apply_chat_template(truncation=True, max_length=3, **options)
+    both = History.from_chats([LONG, [*SHORT, *LONG]])
     data = both.apply_chat_template(padding=True, **options)
     ids = tokenizer(text)["input_ids"]
     assert data.batch_size == (2,)
@@ -171,6 +181,23 @@ def test_what_is_assigned() -> None:
     assert ChatHistory(full=LONG).full.shape == (2,)
     with pytest.raises(ValueError, match="2 rows, got 1"):
         chat.full = LONG
+
+
+def test_one_message_for_each_row() -> None:
+    rows = History.from_chats([LONG, [CALL, *SHORT]])
+    data = ChatHistory(prompt=rows[:, 0], batch_size=(2,))
+    assert chats_of(data.get("prompt")) == [SHORT, [CALL]]
+    data.response = rows[:, 1]
+    assert data.response.shape == (2, 1)
+
+
+def test_lists_of_texts_have_a_batch() -> None:
+    with set_list_to_stack(True):
+        text = Text(prompt=["Hello"], full=["Hello you"])
+    assert text.batch_size == (1,)
+    tokens = text.to_tokens(tiny_tokenizer())
+    assert tokens.padded is False
+    assert tokens.to_text(tiny_tokenizer()).full == ["Hello you"]
 
 
 def test_conversations_as_texts_and_tokens_and_back() -> None:

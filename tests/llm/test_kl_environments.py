@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
+from specgen_runtime.interop import to_torchrl
 from specgen_runtime.llm import ChatEnv, RetrieveKL, TransformersWrapper
 from specgen_runtime.transforms import Compose, TransformedEnv
+from tensordict import TensorDict
 
 from tests.llm.conversations import conversations, model, pair, tokenizer, wrapped
 
@@ -22,15 +24,37 @@ def chat_env(transform: Any, **keywords: Any) -> TransformedEnv:
     return TransformedEnv(base, transform)
 
 
+def sampling_policy() -> TransformersWrapper:
+    """A policy that writes the log-probabilities of its answers, three tokens each."""
+    return TransformersWrapper(
+        model(0),
+        tokenizer=tokenizer(),
+        return_log_probs=True,
+        pad_output=True,
+        pad_to=40,
+        generate_kwargs={"max_new_tokens": 3},
+    )
+
+
+class RandomVersions:
+    """A policy whose versions are no language models."""
+
+    def get_new_version(self, **keywords: Any) -> torch.nn.Module:
+        return torch.nn.Linear(1, 1)
+
+
+class Collector:
+    """The least that `RetrieveKL` asks of a collector."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+
+
 def test_gen_model_defaults_to_from_collector() -> None:
     transform = RetrieveKL(ref_model=wrapped(1, pad_to=40))
     with pytest.raises(ValueError, match="there is no collector"):
         transform(conversations())
     calls = []
-
-    class Collector:
-        def __init__(self, policy: Any) -> None:
-            self.policy = policy
 
     class Policy:
         def get_new_version(self, **keywords: Any) -> TransformersWrapper:
@@ -46,6 +70,51 @@ def test_gen_model_defaults_to_from_collector() -> None:
     assert calls[0]["pad_to"] == 40
 
 
+@pytest.mark.parametrize(
+    ("collector", "text"),
+    [
+        (Collector(None), "the policy of this Collector is missing"),
+        (
+            Collector(torch.nn.Linear(1, 1)),
+            "the policy of this Collector is a Linear: give it a Transformers",
+        ),
+        (Collector(RandomVersions()), "is to give a TransformersWrapper, got torch.nn.modules.linear.Linear"),
+    ],
+)
+def test_collectors_without_such_a_policy(collector: Collector, text: str) -> None:
+    env = chat_env(RetrieveKL(ref_model=wrapped(1, pad_to=40)))
+    env.register_collector(collector)
+    with pytest.raises(TypeError, match=text):
+        env.rollout(1)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", ["Collector", "LLMCollector"])
+def test_collectors_of_torchrl(kind: str) -> None:
+    collectors = pytest.importorskip(
+        "torchrl.collectors.llm" if kind == "LLMCollector" else "torchrl.collectors"
+    )
+    transform = RetrieveKL(ref_model=wrapped(1, pad_to=40), coeff=0.5)
+    sizes: dict[str, Any] = {"frames_per_batch": 8, "total_frames": 8}
+    if kind == "LLMCollector":
+        sizes = {"dialog_turns_per_batch": 8, "total_dialog_turns": 8}
+    collector = getattr(collectors, kind)(to_torchrl(chat_env(transform)), policy=sampling_policy(), **sizes)
+    (data,) = collector
+    collector.shutdown()
+    assert data.batch_size == (4, 2)
+    wanted = RetrieveKL(wrapped(0, pad_to=40), wrapped(1, pad_to=40), add_to_reward=False)
+    for t in range(2):
+        step = data[:, t]
+        kl = wanted(TensorDict({key: step[key] for key in ("history", "tokens", "masks")}, (4,)))[
+            "kl_penalty"
+        ]
+        torch.testing.assert_close(step["next", "kl_penalty"], kl, rtol=1e-4, atol=1e-4)
+        assert kl.any(-1).all()
+        torch.testing.assert_close(
+            step["next", "reward"], 1 - 0.5 * kl.sum(-1, keepdim=True), rtol=1e-4, atol=1e-4
+        )
+
+
 @pytest.mark.parametrize("spread", ["sum", "tokens"])
 def test_in_an_environment(spread: Any) -> None:
     transform = RetrieveKL(**pair(pad_to=40), coeff=0.5, spread=spread)
@@ -54,15 +123,7 @@ def test_in_an_environment(spread: Any) -> None:
     for key in (("log_probs", "full"), ("ref_log_probs", "full"), "kl_penalty"):
         assert env.observation_spec[key].shape == (4, 40)
     assert env.reward_spec.shape == ((4, 1) if spread == "sum" else (4, 40, 1))
-    policy = TransformersWrapper(
-        model(0),
-        tokenizer=tokenizer(),
-        return_log_probs=True,
-        pad_output=True,
-        pad_to=40,
-        generate_kwargs={"max_new_tokens": 3},
-    )
-    data = env.rollout(2, policy, break_when_any_done=False)
+    data = env.rollout(2, sampling_policy(), break_when_any_done=False)
     kl, reward = data["next", "kl_penalty"], data["next", "reward"]
     assert kl.any(-1).all()
     if spread == "sum":

@@ -112,6 +112,30 @@ def test_rows_of_different_lengths(side: Any) -> None:
     assert after["reward"].flatten().tolist() == [0.0, -0.5]
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (2, 1, 1)])
+def test_one_reward_for_each_conversation(shape: tuple[int, ...]) -> None:
+    reward = torch.tensor([1.0, 2.0]).reshape(shape)
+    data = TensorDict(
+        {"p": torch.full((2, 3), -1.0), "q": torch.full((2, 3), -2.0), "reward": reward.clone()}, [2]
+    )
+    found = KLComputation("p", "q", coeff=0.5)(data)
+    assert torch.equal(found["reward"], reward - 1.5)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_of_different_lengths_in_a_buffer(lazy: bool) -> None:
+    buffers = pytest.importorskip("torchrl.data")
+    data = conversations()
+    data = RetrieveKL(**pair(pad_output=False))(data.to_lazystack(0) if lazy else data)
+    wanted = rows_at(data["next"], "kl_penalty")
+    assert isinstance(wanted, list)
+    buffer = buffers.ReplayBuffer(storage=buffers.LazyStackStorage(4), batch_size=2)
+    buffer.extend(data)
+    for row, expected in zip(buffer[:]["next"].get("kl_penalty", as_list=True), wanted, strict=True):
+        assert torch.equal(row, expected)
+
+
 def test_fault_5_a_missing_log_prob_key() -> None:
     with pytest.raises(
         KeyError, match=r"reads \('log_probs', 'full'\), which is not in the tensordict \(it holds 'x'\)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from specgen_runtime.llm import TransformersWrapper, load_tokenizer
+from specgen_runtime.llm import TransformersWrapper, load_model, load_tokenizer
 
 from tests.llm.models import FAMILIES, tiny_model, tiny_tokenizer
 from tests.llm.test_wrapper import CHATS, of_chats, wrapper
@@ -31,6 +31,10 @@ def test_from_pretrained(family: str, tmp_path: Path) -> None:
         by_name = TransformersWrapper(str(tmp_path), generate=False, pad_output=True)
         torch.testing.assert_close(
             by_name(of_chats(CHATS))["log_probs", "full"], expected, rtol=1e-5, atol=1e-5
+        )
+        of_model = TransformersWrapper(load_model(str(tmp_path)), generate=False, pad_output=True)
+        torch.testing.assert_close(
+            of_model(of_chats(CHATS))["log_probs", "full"], expected, rtol=1e-5, atol=1e-5
         )
     half = TransformersWrapper.from_pretrained(
         str(tmp_path), dtype="bfloat16", generate=False, pad_output=True

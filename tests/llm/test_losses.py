@@ -135,6 +135,26 @@ def test_the_model_runs_once() -> None:
     assert torch.equal(entropy != 0, said)
 
 
+def test_entropies_in_a_run_of_their_own() -> None:
+    wrapped, data = sampled(with_entropy=False)
+    asked: list[bool] = []
+    score = wrapped.score
+    wrapped.__dict__["score"] = lambda *tokens, entropy: (
+        asked.append(entropy),
+        score(*tokens, entropy=entropy),
+    )[1]
+    ids = data["tokens", "full"]
+    without, whole = wrapped.get_dist(data), wrapped.get_new_version(with_entropy=True).get_dist(data)
+    torch.testing.assert_close(without.log_prob(ids), whole.log_prob(ids))
+    assert asked == [False]
+    torch.testing.assert_close(without.entropy(), whole.entropy())
+    assert asked == [False, True]
+    other = wrapped.get_dist(data)
+    other.entropy()
+    assert torch.equal(other.log_prob(ids), other.log_prob(ids))
+    assert asked == [False, True, True], "a run for entropies gives log-probabilities, too"
+
+
 def test_distributions_are_over_the_tokens_that_they_were_made_with() -> None:
     wrapped, data = sampled()
     distribution = wrapped.get_dist(data)

@@ -68,8 +68,8 @@ def test_factories() -> None:
 @pytest.mark.parametrize(
     ("gen", "ref", "text"),
     [
-        ({"pad_output": False}, {}, "pad_output differs: gen_model has False, ref_model True"),
-        ({}, {"padding_side": "right"}, "padding_side differs: gen_model has 'left', ref_model 'right'"),
+        ({"pad_output": False}, {}, "pad_output mismatch: gen_model has False, ref_model True"),
+        ({}, {"padding_side": "right"}, "padding_side mismatch: gen_model has 'left', ref_model 'right'"),
         ({"generate": True}, {}, "gen_model generates"),
         ({}, {"generate": True}, "ref_model generates"),
         ({"log_probs_key": "log_probs_1"}, {}, "both write 'log_probs_1'"),
@@ -97,7 +97,6 @@ def test_further_arguments() -> None:
         ({"estimator": "k4"}, "estimator is one of"),
         ({"spread": "all"}, "spread is"),
         ({"kl_key": ("log_probs", "full")}, "keys of their own"),
-        ({"use_ray_service": True}, "no Ray service"),
         ({"tokenizer_kwargs": {"add_generation_prompt": True}}, "whole conversations"),
         ({"tokenizer_kwargs": {"tokenize": False}}, "tokenize is True here"),
     ):
@@ -246,7 +245,7 @@ def test_rendering_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(args)
         return render_batch(*args, **keywords)
 
-    monkeypatch.setattr("specgen_runtime.llm.wrapper.render_batch", counted)
+    monkeypatch.setattr("specgen_runtime.llm.inputs.render_batch", counted)
     RetrieveKL(**pair())(conversations())
     assert len(calls) == 1
 
@@ -294,7 +293,7 @@ def test_one_reward_becomes_one_for_each_token() -> None:
 
 def test_rewards_of_another_shape_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"the reward is \[2, 3\]: neither .* \[2, 1\], nor .* \[2, \d+, 1\]"
+        ValueError, match=r"the reward is \[2, 3\]: neither .* \[2, 1\] or \[2, 1, 1\], nor .* \[2, \d+, 1\]"
     ):
         RetrieveKL(**pair())(conversations(torch.zeros(2, 3)))
 

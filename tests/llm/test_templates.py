@@ -89,8 +89,8 @@ def test_a_template_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text == "user>Yes\nassistant>Good\n"
     assert History.from_text(text, "lines").to_chats() == CHAT[3:]
     bare = tiny_tokenizer(None)
-    bare.name_or_path = "my-liner"
-    assert template_of(bare) == template
+    bare.name_or_path = "my-liner-of-qwen"
+    assert template_of(bare) == template, "what was added last comes first"
     with pytest.raises(ValueError, match="already"):
         add_chat_template("lines", template)
     add_chat_template("one way", "{{ messages[0]['content'] }}")

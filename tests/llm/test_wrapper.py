@@ -102,6 +102,8 @@ def test_modes_agree() -> None:
             got = ragged.get(key, as_list=True)
             for one, other in zip(got, wanted, strict=True):
                 torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        padded = wrapper(input_mode="tokens")(ragged.select("tokens", "masks"))
+        torch.testing.assert_close(padded["log_probs", "full"], placed(expected), rtol=1e-5, atol=1e-5)
         again = wrapper(input_mode="tokens", pad_output=False)(ragged.select("tokens"))
         for one, other in zip(again.get(("log_probs", "full"), as_list=True), expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.modules import Delta
+from specgen_runtime.modules import Actor, Delta
 from specgen_std.losses import BCLoss
 from tensordict import TensorDict
 from tensordict.nn import (
@@ -172,6 +172,33 @@ def test_policies_over_choices(space: str) -> None:
     torch.testing.assert_close(
         BCLoss(plain, loss_function="cross_entropy")(one_hot)["loss_bc"], loss(made)["loss_bc"]
     )
+
+
+@pytest.mark.peers
+def test_an_actor_is_certain() -> None:
+    """Its `get_dist` gives a distribution, which is certain of the action that it writes."""
+    theirs = pytest.importorskip("torchrl.modules").Actor
+    made = data(5)
+    for cls in (Actor, theirs, type("Mine", (Actor,), {})):
+        layer = certain().module
+        wanted = (layer(made["observation"]) - made["action"]).square().mean()
+        for value, found in both(cls(layer), made):
+            torch.testing.assert_close(value, wanted)
+            assert len(found) == 2
+            assert all(gradient.abs().sum() > 0 for gradient in found.values())
+
+
+def test_an_actor_whose_distribution_is_not_certain() -> None:
+    class Noisy(Actor):
+        """An actor around whose action others are likely."""
+
+        def get_dist(self, tensordict: TensorDict) -> torch.distributions.Independent:  # type: ignore[override]
+            mean = self(tensordict)["action"]
+            return torch.distributions.Independent(torch.distributions.Normal(mean, torch.ones_like(mean)), 1)
+
+    actor, made = Noisy(certain().module), data(5)
+    wanted = -actor.get_dist(made.clone()).log_prob(made["action"]).mean()
+    torch.testing.assert_close(BCLoss(actor)(made)["loss_bc"], wanted)
 
 
 def test_what_is_certain_has_no_likelihood() -> None:

@@ -139,6 +139,25 @@ def test_a_coefficient_is_assigned_in_place(module: ModuleType) -> None:
     assert loss.to(torch.float64).weight.dtype == torch.float64
 
 
+def test_a_coefficient_that_was_left_out_is_assigned_later_and_left_out_again(module: ModuleType) -> None:
+    """With the entries that come with it; not where others were selected."""
+    loss, data = module.BoundedLoss(actor(), value(), bounds=(-1, 1)), batch(5)
+    wanted = module.BoundedLoss(actor(), value(), bounds=(-1, 1), extra=0.5)
+    before = list(loss.out_keys)
+    loss.extra = 0.5
+    assert loss.extra.dtype == torch.float32
+    assert loss.state_dict().keys() == wanted.state_dict().keys()
+    assert loss.out_keys == wanted.out_keys
+    torch.testing.assert_close(loss(data), wanted(data))
+    loss.extra = None
+    assert loss.out_keys == before
+    assert "loss_extra" not in loss(data)
+    loss.select_out_keys("loss")
+    for extra in (1, None, 1):
+        loss.extra = extra
+        assert list(loss(data).keys()) == ["loss"]
+
+
 def test_what_auto_stands_for(module: ModuleType) -> None:
     data = batch(6)
     loss = module.SizedLoss(actor(), action_spec=Composite(action=SPEC.expand(7, N_ACT), shape=(7,)))

@@ -154,10 +154,37 @@ def test_bounds_of_the_temperature_are_read_through() -> None:
     assert "log_alpha" in gradients(loss, out["loss_alpha"])
 
 
-@pytest.mark.parametrize("given", [{"sub_sample_len": 4}, {"num_qvalue_nets": 2, "sub_sample_len": 3}])
-def test_fewer_members_are_drawn_than_there_are(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="sub_sample_len < num_qvalue_nets"):
+@pytest.mark.parametrize("given", [{"sub_sample_len": 11}, {"num_qvalue_nets": 2, "sub_sample_len": 3}])
+def test_no_more_members_are_drawn_than_there_are(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="sub_sample_len <= num_qvalue_nets"):
         loss_of(**given)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_all_members_can_be_drawn_and_one_less_in_the_peer(members: int) -> None:
+    """Chen et al. 2021, algorithm 1: M of N indices, which may be all of them."""
+    objectives = pytest.importorskip("torchrl.objectives")
+    torch.manual_seed(0)
+    networks = {"actor_network": policy(), "qvalue_network": action_value()}
+    loss = REDQLoss(**networks, num_qvalue_nets=members, sub_sample_len=members, target_entropy=-1.5)
+    data = batch(6)
+    drawn: list[Tensor] = []
+    choose = torch.Tensor.index_select
+
+    def seen(self: Tensor, dim: int, index: Tensor) -> Tensor:
+        drawn.append(index)
+        return choose(self, dim, index)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "index_select", seen)
+        value = loss(data.clone())["next_state_value"]
+    assert [index.tolist() for index in drawn] == [list(range(members))]
+    assert value.shape == (6,)
+    theirs = objectives.REDQLoss(
+        **networks, num_qvalue_nets=members, sub_sample_len=members, target_entropy=-1.5
+    )
+    assert theirs.sub_sample_len == max(1, members - 1)
 
 
 def test_it_is_a_sac_without_a_target_of_the_policy_and_without_a_value_network() -> None:

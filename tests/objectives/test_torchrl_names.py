@@ -7,6 +7,7 @@ import inspect
 from typing import Any
 
 import pytest
+from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.objectives.replaced_keywords import _INSTEAD
 
 from tests.objectives.every_loss import KEYWORDS, losses, made, networks
@@ -51,6 +52,27 @@ def test_keys(name: str) -> None:
         assert default in (None, found[key]), key
         loss.set_keys(**{key: ("some", "where")})
         assert getattr(loss.tensor_keys, key) == ("some", "where")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", sorted(losses()))
+def test_which_networks_have_targets(name: str) -> None:
+    """Attributes such as `delay_actor`, also of losses that take no keyword for it."""
+    peer = peer_of(name)(**networks(losses()[name]), **KEYWORDS.get(name, {}))
+    loss = made(losses()[name])
+    wanted = {key: value for key, value in vars(peer).items() if key.startswith("delay_")}
+    assert {key: getattr(loss, key) for key in wanted} == wanted
+    assert not hasattr(loss, "delay_nothing")
+
+
+@pytest.mark.peers
+def test_members_of_the_enumeration_of_estimators() -> None:
+    for kind in pytest.importorskip("torchrl.objectives").ValueEstimators:
+        loss = made(losses()["PPOLoss"]).make_value_estimator(kind, gamma=0.5)
+        assert loss.value_type is ValueEstimators[kind.name]
+        assert loss.value_estimator.gamma == 0.5
+    with pytest.raises(NotImplementedError, match="DQNLoss does not support GAE"):
+        made(losses()["DQNLoss"]).make_value_estimator(kind.__class__.GAE)
 
 
 NOT_TAKEN = {

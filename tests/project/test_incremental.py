@@ -371,3 +371,20 @@ def test_diagnostics_of_what_a_loss_inherits_follow_it(checked: list[str]) -> No
     assert [item.span.file for item in first.diagnostics] == [value]
     moved = {**broken, value: broken[value].replace("losses:", "# more\n# lines\nlosses:")}
     assert_same(compiled(moved, memo), compiled(moved))
+
+
+def test_a_model_concerns_those_that_are_like_it_through_others(checked: list[str]) -> None:
+    base = "specgen: 1\nmodels:\n  base: {causal_lm: {path: base}, pad_output: true, pad_to: 64}\n"
+    texts = {
+        "schemas/base.yaml": base,
+        "schemas/judge.yaml": "specgen: 1\nimport: [policy]\nmodels:\n  judge: {like: policy, frozen: true}\n",
+        "schemas/policy.yaml": "specgen: 1\nimport: [base]\nmodels:\n  policy: {like: base, max_length: 32}\n",
+    }
+    memo = Memory()
+    assert compiled(texts, memo).files
+    for width in ("pad_to: 128", "pad_to: 16"):  # the second is too narrow for what another file says
+        edited = {**texts, "schemas/base.yaml": base.replace("pad_to: 64", width)}
+        checked.clear()
+        made = compiled(edited, memo)
+        assert sorted(set(checked)) == sorted(texts)
+        assert_same(made, compiled(edited))

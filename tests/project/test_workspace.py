@@ -13,6 +13,7 @@ import pytest
 from specgen.project import load_project, workers
 from specgen.project.build import Workspace, check
 from specgen.project.watch import changes
+from specgen.project.write import RefusedError
 from tests.project.test_incremental import PROJECT, WALK, compiled, edited
 
 
@@ -56,6 +57,21 @@ def test_generated_files_are_looked_at_each_time(project: Path) -> None:
     assert written is not None
     assert written.written == ("made/alone.py",)
     assert file.read_text(encoding="utf-8") == text
+
+
+def test_what_was_generated_from_something_else_is_no_edit_and_an_edit_of_it_is(project: Path) -> None:
+    workspace = Workspace(load_project(project))
+    workspace.build()
+    file = project / "made/alone.py"
+    change = edited("schemas/alone.yaml", "1.0", "3.0")
+    (project / "schemas/alone.yaml").write_text(change["schemas/alone.yaml"], encoding="utf-8")
+    report = workspace.check().report
+    assert report is not None
+    assert (report.changed, report.edited) == (("made/alone.py",), ())
+    file.write_text(file.read_text(encoding="utf-8").replace("1.0", "2.0"), encoding="utf-8")
+    with pytest.raises(RefusedError):
+        workspace.build()
+    assert "2.0" in file.read_text(encoding="utf-8")
 
 
 def test_mistakes_and_warnings_come_from_memory_and_from_disk(project: Path, checked: list[str]) -> None:

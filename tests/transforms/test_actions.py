@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from specgen_runtime.envs import EnvBase, check_env_specs
@@ -128,6 +129,31 @@ def test_a_place_at_random_is_in_its_cell_and_comes_from_the_seed() -> None:
     assert (share > -1e-4).all()
     assert (share < 1 + 1e-4).all()
     assert share.std() > 0.2
+
+
+@pytest.mark.parametrize("word", ["median", "low", "high", "random"])
+def test_where_in_a_cell_is_said_by_a_word_or_a_member(word: Any) -> None:
+    strategy = ActionDiscretizer.SamplingStrategy
+    member = strategy[word.upper()]
+    assert [each.value for each in strategy] == ["median", "low", "high", "random"]
+    given = []
+    for said in (word, member):
+        env = TransformedEnv(Echo(4, action=box()), ActionDiscretizer(4, sampling=said))
+        assert (env.transform.sampling == member) is (env.transform.sampling == word) is True
+        env.set_seed(0)
+        given.append(acted(env, action=torch.full((4, 3), 2))["seen_action"])
+    assert torch.equal(*given)
+
+
+@pytest.mark.parametrize("counts", [torch.tensor([4, 5, 6]), np.array([4, 5, 6])])
+def test_numbers_of_intervals_are_a_tensor_or_an_array(counts: Any) -> None:
+    env = TransformedEnv(Echo(action=box()), ActionDiscretizer(counts))
+    assert env.transform.num_intervals == (4, 5, 6)
+    assert env.action_spec.nvec.tolist() == [4, 5, 6]
+    with pytest.raises(TypeError, match="num_intervals is made of whole numbers"):
+        ActionDiscretizer(torch.tensor([[4, 5, 6]]))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="num_intervals is made of whole numbers"):
+        ActionDiscretizer(torch.tensor([4.0]))  # type: ignore[arg-type]
 
 
 def test_cells_are_those_of_torchrl() -> None:

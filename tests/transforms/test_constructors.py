@@ -14,6 +14,7 @@ from specgen_std.transforms import (
     ExcludeTransform,
     InitTracker,
     LineariseRewards,
+    RenameTransform,
     RewardSum,
     SelectTransform,
     SqueezeTransform,
@@ -25,6 +26,14 @@ from specgen_std.transforms import (
 from tensordict import TensorDict
 
 from tests.transforms.envs import Team, Walk
+
+
+def test_an_empty_tuple_of_keys_is_none() -> None:
+    rename = RenameTransform(in_keys=(), out_keys=(), in_keys_inv=("action",), out_keys_inv=("push",))
+    env = TransformedEnv(Walk(2), rename)
+    assert (rename.in_keys, rename.in_keys_inv, rename.out_keys_inv) == ([], ["action"], ["push"])
+    assert env.action_keys == ["push"]
+    check_env_specs(env)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

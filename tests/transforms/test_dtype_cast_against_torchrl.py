@@ -12,7 +12,7 @@ import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.specs import Bounded, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
-from specgen_std.transforms import DoubleToFloat, DTypeCastTransform, RewardSum
+from specgen_std.transforms import DoubleToFloat, DTypeCastTransform, RewardSum, ToTensorImage
 from tensordict import TensorDict
 
 from tests.agreement.test_random_chains import drive, same_specs
@@ -136,6 +136,16 @@ def test_recorded_data(dtype_in: Any, dtype_out: Any) -> None:
     assert found["x"].dtype == getattr(torch, dtype_out)
 
 
+def test_dtypes_are_said_by_name_or_as_torch_has_them() -> None:
+    named = DTypeCastTransform("float64", "float32", ["x"])
+    cast = DTypeCastTransform(torch.float64, torch.float32, ["x"])
+    assert (cast.dtype_in, cast.dtype_out) == (named.dtype_in, named.dtype_out) == ("float64", "float32")
+    data = TensorDict(x=torch.rand(4, 3, dtype=torch.float64), batch_size=[4])
+    assert torch.equal(cast(data.clone())["x"], named(data.clone())["x"])
+    image = TensorDict(pixels=torch.zeros(4, 4, 3, dtype=torch.uint8))
+    assert ToTensorImage(dtype=torch.float64)(image)["pixels"].dtype == torch.float64
+
+
 def test_bounds() -> None:
     """Those of floats are cast; integers wrap around, and have none."""
     for dtype, kind in (("float32", Bounded), ("int8", Unbounded)):
@@ -148,5 +158,7 @@ def test_bounds() -> None:
 def test_another_dtype_is_refused() -> None:
     with pytest.raises(ValueError, match="dtype_out must be one of 'uint8'"):
         DTypeCastTransform("float64", "float16")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"dtype_in must be one of 'uint8'.*got torch\.bfloat16"):
+        DTypeCastTransform(torch.bfloat16, torch.float32)
     with pytest.raises(TypeError, match="DTypeCastTransform needs float64, but 'position' is float32"):
         TransformedEnv(Walk(), DTypeCastTransform("float64", "float32", ["position"])).reset()

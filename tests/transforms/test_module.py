@@ -65,7 +65,7 @@ def test_either_a_module_or_a_factory() -> None:
         ModuleTransform(encoder())  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="got Linear, which does not say what it reads"):
         ModuleTransform(module=nn.Linear(3, 2))
-    with pytest.raises(ValueError, match="actor_name, num_gpus and num_cpus are for use_ray_service"):
+    with pytest.raises(ValueError, match="actor_name, num_cpus: only with use_ray_service=True"):
         ModuleTransform(module=encoder(), actor_name="a", num_cpus=1)
 
 
@@ -280,10 +280,17 @@ def test_update_weights() -> None:
     assert transform(position=torch.randn(3)).tolist() == [1.0, 1.0]
     transform.update_weights(source.state_dict())
     assert transform(position=torch.randn(3)).tolist() == [2.0, 2.0]
-    with pytest.raises(KeyError, match="the weights hold bias, the module"):
+    with pytest.raises(KeyError, match=r"the weights lack 'module\.bias', 'module\.weight'"):
         transform.update_weights(TensorDict(bias=torch.zeros(2)))
-    with pytest.raises(RuntimeError):
-        transform.update_weights(encoder(outputs=5).state_dict())
+    with pytest.raises(KeyError, match="the weights hold 'c', which the module has not"):
+        transform.update_weights({**source.state_dict(), "c": torch.zeros(2)})
+    larger = encoder(outputs=5)
+    for weights in (larger.state_dict(), TensorDict.from_module(larger)):
+        with pytest.raises(
+            ValueError, match=r"'module.weight' of the weights is \[5, 3\], the module's \[2, 3\]"
+        ):
+            transform.update_weights(weights)
+    assert transform(position=torch.randn(3)).tolist() == [2.0, 2.0]  # nothing was copied
 
 
 def test_state_dict() -> None:

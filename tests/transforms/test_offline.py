@@ -303,9 +303,25 @@ def test_data_without_done() -> None:
     assert torch.allclose(total, data["next", "reward"].cumsum(1))
 
 
+def test_sequences_without_names_have_time_behind() -> None:
+    data = recorded(TransformedEnv(Walk(3), Compose(StepCounter(), RewardSum())))
+    keys = ["step_count", "episode_reward"]
+    bare = data.exclude(*keys, *(("next", key) for key in keys))
+    bare.names = None
+    again = Compose(StepCounter(), RewardSum())(bare)
+    assert_same(again, data.select(*keys, *(("next", key) for key in keys)))
+    turned = data.exclude(*keys, *(("next", key) for key in keys))
+    turned.names = ["time", None]  # what is named is believed
+    assert (RewardSum()(turned)["next", "episode_reward"][0] == turned["next", "reward"][0]).all()
+
+
 def test_a_replay_needs_time() -> None:
     with pytest.raises(ValueError, match="must be named 'time'"):
         RewardSum()(TensorDict({"next": {"reward": torch.ones(3, 1)}}, [3]))
+    with pytest.raises(ValueError, match="must be named 'time'"):
+        RewardSum()(TensorDict({"next": {"reward": torch.ones(3, 2, 1)}}, [3, 2], names=["row", None]))
+    with pytest.raises(ValueError, match="must be named 'time'"):
+        RewardSum()(TensorDict({"next": {"reward": torch.ones(1)}}, []))
     with pytest.raises(KeyError, match="under 'next'"):
         RewardSum()(TensorDict({"reward": torch.ones(3, 1)}, [3], names=["time"]))
     with pytest.raises(KeyError, match="RewardSum reads 'prize'"):

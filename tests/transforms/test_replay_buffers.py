@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from specgen_runtime.transforms import Compose, Transform
-from specgen_std.transforms import DoubleToFloat, ObservationNorm
+from specgen_std.transforms import DoubleToFloat, ObservationNorm, Reward2GoTransform
 from tensordict import TensorDict
 
 data = pytest.importorskip("torchrl.data", reason="the extra `peers`")
@@ -39,6 +39,20 @@ def test_forward_when_sampled(kind: str) -> None:
     sample = buffer.sample()
     assert torch.equal(sample["y"], sample["x"] * 2 + 1)
     assert "y" not in buffer.storage[:]
+
+
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_sequences_are_sampled_with_their_returns(kind: str) -> None:
+    done = torch.zeros(8, 5, 1, dtype=torch.bool)
+    done[:, 1] = done[:, -1] = True
+    reward = torch.randn(8, 5, 1)
+    to_go = Reward2GoTransform(gamma=0.5, out_keys=["reward_to_go"])
+    buffer = getattr(data, kind)(storage=data.LazyTensorStorage(8), transform=to_go, batch_size=6)
+    buffer.extend(TensorDict({"next": {"reward": reward, "done": done}}, [8, 5]))
+    sample = buffer.sample()
+    first, last = sample["next", "reward"][:, 0], sample["next", "reward"][:, 1]
+    assert sample["reward_to_go"].shape == (6, 5, 1)
+    assert torch.allclose(sample["reward_to_go"][:, 0], first + 0.5 * last)
 
 
 @pytest.mark.parametrize("kind", BUFFERS)

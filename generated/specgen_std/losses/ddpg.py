@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=97fec546d7d644e00e3fa49a75cba222ed05ed20850e83b87ed283ebc023ffcd
+# specgen: sha256=d90e5655e4142c7df9f89bde7187f8a33b78536a64b2e8bff0b2a30348cf078a
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def ddpg_value(
     # losses.DDPGLoss.let
     with torch.no_grad():
         goal = value_estimate(next_value).detach()
+        squared_error = (q - goal) ** 2
     # losses.DDPGLoss.terms
     loss_value = distance_loss(q, goal, loss_function)
     # losses.DDPGLoss.metrics
@@ -74,10 +75,10 @@ def ddpg_value(
         pred_value = q.detach()
         pred_value_max = sample_max(q, mask)
         target_value_max = sample_max(goal, mask)
-        td_error = (q - goal) ** 2
+        td_error = squared_error.detach()
     # losses.DDPGLoss.writes
     with torch.no_grad():
-        priority = ((q - goal) ** 2).unsqueeze(-1)
+        priority = squared_error.detach().unsqueeze(-1)
     return DDPGValueTerms(
         loss_value=loss_value, pred_value=pred_value, target_value=goal, pred_value_max=pred_value_max,
         target_value_max=target_value_max, td_error=td_error, priority=priority,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=356ab10fa737f98243b077793c286eb717d2b685bd5398fbfd5039710d6740ac
+# specgen: sha256=40ae5229af54b46612f62a29266a32fe5f009bbceb6671ab11127cfd09828f4b
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class REDQLoss(LossModule):
                 member.
             action_spec: the spec of `action`, or a composite that holds it.
             loss_function: how the distance to the target is measured. Defaults to "smooth_l1".
-            num_qvalue_nets: how many action values are learnt. Defaults to 10, >= 2.
+            num_qvalue_nets: how many action values are learnt. Defaults to 10, >= 1.
             delay_qvalue: give the action values target parameters, which a `SoftUpdate` or `HardUpdate`
                 moves. Defaults to True.
             separate_losses: let `loss_actor` alone train what the networks share. Defaults to False.
@@ -209,8 +209,7 @@ class REDQLoss(LossModule):
             fixed_alpha: keep the temperature as it is. Defaults to False.
             target_entropy: the entropy that is wanted; not read with `fixed_alpha`. Defaults to "auto",
                 which is -dim(action).
-            sub_sample_len: how many of them give the value of the next action; fewer than all. Defaults to
-                2, >= 1.
+            sub_sample_len: how many of them give the value of the next action. Defaults to 2, >= 1.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -228,7 +227,7 @@ class REDQLoss(LossModule):
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__()
-        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=2)
+        num_qvalue_nets = int_param("num_qvalue_nets", num_qvalue_nets, at_least=1)
         alpha_init = float_param("alpha_init", alpha_init, above=0)
         if min_alpha is not None:
             min_alpha = float_param("min_alpha", min_alpha, above=0)
@@ -239,9 +238,9 @@ class REDQLoss(LossModule):
         sub_sample_len = int_param("sub_sample_len", sub_sample_len, at_least=1)
         if loss_function not in ("l2", "l1", "smooth_l1"):
             raise ValueError(f"loss_function must be one of 'l2', 'l1', 'smooth_l1', got {loss_function!r}")
-        if not sub_sample_len < num_qvalue_nets:
+        if not sub_sample_len <= num_qvalue_nets:
             raise ValueError(
-                "REDQLoss needs fewer action values for the target than it learns: sub_sample_len < num_qvalue_nets"
+                "REDQLoss chooses among the action values that it learns: sub_sample_len <= num_qvalue_nets"
             )
         self.loss_function = loss_function
         self.num_qvalue_nets = num_qvalue_nets

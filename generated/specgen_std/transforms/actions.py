@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b1450d9b5c09ef8792b7d5e5f7b85e43911bc4b388eaa7325123dc21850fcf91
+# specgen: sha256=08a4c504e48820e04ce23bcc72f9564d8787376a228da8e527a2c39d9794917e
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from enum import StrEnum
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.functional import class_indices
 from specgen_runtime.params import as_ints
@@ -366,10 +367,19 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
     _gives = ("action",)
     invertible = True
 
+    class SamplingStrategy(StrEnum):
+        """The words of `sampling`."""
+
+        MEDIAN = "median"
+        LOW = "low"
+        HIGH = "high"
+        RANDOM = "random"
+
     def __init__(
         self, num_intervals: int | Sequence[int], action_key: NestedKey = "action",
         out_action_key: NestedKey | None = None,
-        sampling: Literal["median", "low", "high", "random"] = "median", categorical: bool = True,
+        sampling: SamplingStrategy | Literal["median", "low", "high", "random"] = "median",
+        categorical: bool = True,
     ) -> None:
         """Let the policy choose one of some intervals for each number that the environment takes between
         finite bounds.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5fa16598e90e984fcaa8dc8ae8fc4a3d7175f020fbd982c167def0322fb72c8b
+# specgen: sha256=c5dbe87751644b11487333cc35010f8da5475e7b43fa27104beeaf002a314010
 """Casts between any two dtypes of numbers."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.arguments import dtype_name
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -139,8 +140,9 @@ class DTypeCastTransform(GeneratedTransform[DTypeCastTransformKeys, DTypeCastTra
     invertible = True
 
     def __init__(
-        self, dtype_in: Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
-        dtype_out: Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
+        self,
+        dtype_in: torch.dtype | Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
+        dtype_out: torch.dtype | Literal["uint8", "int8", "int16", "int32", "int64", "float32", "float64"],
         in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
         in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
@@ -163,16 +165,16 @@ class DTypeCastTransform(GeneratedTransform[DTypeCastTransformKeys, DTypeCastTra
         super().__init__(
             in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv
         )
-        if dtype_in not in ("uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
+        self.dtype_in = dtype_name(dtype_in)
+        if self.dtype_in not in ("uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
             raise ValueError(
                 f"dtype_in must be one of 'uint8', 'int8', 'int16', 'int32', 'int64', 'float32', 'float64', got {dtype_in!r}"
             )
-        self.dtype_in = dtype_in
-        if dtype_out not in ("uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
+        self.dtype_out = dtype_name(dtype_out)
+        if self.dtype_out not in ("uint8", "int8", "int16", "int32", "int64", "float32", "float64"):
             raise ValueError(
                 f"dtype_out must be one of 'uint8', 'int8', 'int16', 'int32', 'int64', 'float32', 'float64', got {dtype_out!r}"
             )
-        self.dtype_out = dtype_out
         if self.dtype_out == "float32":
             self._writes = (*self._writes, "single")
             self._takes = (*self._takes, "single_in")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8707d4e372ec1302f7bc8dd3fbc5b0d2bd5f5b8cdfac39648e7fd971d0143db3
+# specgen: sha256=22796b5df1c63d382761c11e1e17783a6c9641e8a8cd29b51e101b17da68d885
 """Images."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.functional import resize_image
+from specgen_runtime.transforms.arguments import dtype_name
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
@@ -66,7 +67,7 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        from_int: bool | None = None, dtype: Literal["float32", "float64"] = "float32",
+        from_int: bool | None = None, dtype: torch.dtype | Literal["float32", "float64"] = "float32",
     ) -> None:
         """Bring the channels of images to the front, and whole numbers into [0, 1].
 
@@ -81,9 +82,9 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.from_int = from_int
-        if dtype not in ("float32", "float64"):
+        self.dtype = dtype_name(dtype)
+        if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
-        self.dtype = dtype
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:
         image = self._select(env, self._in_keys, ("pixels",), NUMBER_DTYPES)

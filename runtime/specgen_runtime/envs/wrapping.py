@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from specgen_runtime.envs.base import D, EnvBase
+from specgen_runtime.envs.base import D, EnvBase, S
 
 __all__ = ["WrappingEnv"]
 
 
-class WrappingEnv(EnvBase[D]):
+class WrappingEnv(EnvBase[D, S]):
     """An environment around another one: that one is seeded, and its public attributes are found here, too.
 
     Attributes:

@@ -131,6 +131,13 @@ class TorchRLEnv(_Base):  # type: ignore[misc]
     def _set_seed(self, seed: int | None) -> None:
         self.wrapped.set_seed(seed)
 
+    def register_collector(self, collector: Any) -> None:
+        """Tell the wrapped environment, too, which collector runs it: its transforms may ask for the policy."""
+        super().register_collector(collector)
+        tell: Any = getattr(self.wrapped, "register_collector", None)
+        if tell is not None:
+            tell(collector)
+
     def to(self, *args: Any, **kwargs: Any) -> TorchRLEnv:
         """Move the wrapped environment, and the specs; in place, returns self."""
         env = self.wrapped.to(*args, **kwargs)

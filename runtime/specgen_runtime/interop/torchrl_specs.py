@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -10,7 +11,9 @@ from specgen_runtime import specs as ours
 from specgen_runtime.interop.imports import import_torchrl
 from specgen_runtime.specs import TensorSpec
 
-__all__ = ["spec_from_torchrl", "spec_to_torchrl"]
+__all__ = ["own_spec", "spec_from_torchrl", "spec_to_torchrl"]
+
+T = TypeVar("T")
 
 
 def spec_to_torchrl(spec: TensorSpec) -> Any:
@@ -49,6 +52,22 @@ def spec_from_torchrl(spec: Any) -> TensorSpec:
     if found is None:
         raise TypeError(f"there is no spec here like TorchRL's {type(spec).__name__}")
     return found
+
+
+def own_spec(spec: T) -> T:
+    """A spec of TorchRL's as the one here that is like it; anything else as it is.
+
+    Whatever takes a spec from users takes TorchRL's by it, too. TorchRL is not imported: where it is not loaded,
+    nothing is its.
+
+    Raises:
+        TypeError: it is a TorchRL spec of a class that is not known here.
+        ValueError: it is one that contradicts itself.
+    """
+    theirs = getattr(sys.modules.get("torchrl.data"), "TensorSpec", None)
+    if theirs is None or not isinstance(spec, theirs):
+        return spec
+    return cast("T", spec_from_torchrl(spec))
 
 
 def _converted(spec: Any, source: Any, target: Any, convert: Any) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+import math
+import multiprocessing
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, Self, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
 from torch import Tensor
 
 from specgen_runtime.llm.candidates import MCAdvantageSelector
+from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
@@ -19,6 +22,13 @@ __all__ = ["MCAdvantage", "group_advantage"]
 
 _SMALLEST = 1e-6
 """The least standard deviation that rewards are divided by."""
+
+_COUNTED = (
+    *("completed_trajectories", "completed_decisions", "successful_trajectories", "trajectory_return_sum"),
+    *("completed_groups", "written_groups", "dropped_groups", "rescued_groups", "dead_groups"),
+    *("selected_trajectories", "unselected_trajectories"),
+)
+"""What is counted from zero."""
 
 
 def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
@@ -57,6 +67,16 @@ def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
     return torch.where((highest == lowest)[place], 0.0, scaled).reshape(reward.shape)
 
 
+class _Count:
+    """A number of `MCAdvantage.get_stats` as an attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, transform: MCAdvantage, owner: type) -> float:
+        return transform.get_stats()[self._name]
+
+
 class MCAdvantage(ReplayTransform):
     """Writes the advantages of whole groups, when trajectories come into a replay buffer.
 
@@ -70,7 +90,7 @@ class MCAdvantage(ReplayTransform):
         rewards_key: the rewards.
         advantage_key: where the advantages are written, in the shape of the rewards.
         done_key: where trajectories end.
-        verbose: accepted; `get_stats` says what became of the groups.
+        verbose: accepted; `get_stats` says what became of the groups, and so do attributes of the names that it has.
         trajectory_return: how rewards become one return of a trajectory, whose advantage all of its steps get. None: each
             step's reward is compared with those of all steps in the group.
         keep_return_bounds: a group is dropped if the average of its returns is not between these (Yu et al. 2025,
@@ -85,6 +105,13 @@ class MCAdvantage(ReplayTransform):
         KeyError, RuntimeError, TypeError: at a call: an entry is missing, a trajectory has no end, a group is named
             by what has no equality.
     """
+
+    completed_trajectories, completed_decisions, successful_trajectories = _Count(), _Count(), _Count()
+    trajectory_return_sum, trajectory_return_max = _Count(), _Count()
+    completed_groups, written_groups, dropped_groups = _Count(), _Count(), _Count()
+    rescued_groups, dead_groups = _Count(), _Count()
+    selected_trajectories, unselected_trajectories = _Count(), _Count()
+    queued_groups, queued_trajectories, max_queued_trajectories_per_group = _Count(), _Count(), _Count()
 
     def __init__(
         self,
@@ -105,9 +132,11 @@ class MCAdvantage(ReplayTransform):
         most = grpo_size if candidate_group_size is None else candidate_group_size
         least = grpo_size if candidate_selection_min_size is None else candidate_selection_min_size
         if grpo_size < 2:
-            raise ValueError(f"grpo_size is at least 2, got {grpo_size}: a reward alone has no advantage")
+            raise ValueError(f"grpo_size >= 2, got {grpo_size}: a reward alone has no advantage")
         if trajectory_return not in ("sum", "max", "mean", None):
-            raise ValueError(f"trajectory_return is 'sum', 'max', 'mean' or None, got {trajectory_return!r}")
+            raise ValueError(
+                f"trajectory_return must be one of 'sum', 'max', 'mean' and None, got {trajectory_return!r}"
+            )
         if not grpo_size <= least <= most:
             raise ValueError(
                 "grpo_size <= candidate_selection_min_size <= candidate_group_size, got"
@@ -115,10 +144,11 @@ class MCAdvantage(ReplayTransform):
             )
         if trajectory_return is None and (keep_return_bounds is not None or most > grpo_size):
             raise ValueError(
-                "keep_return_bounds and candidates are about returns: they need trajectory_return"
+                "dynamic sampling (keep_return_bounds, or candidate_group_size > grpo_size) is about returns: it needs"
+                " trajectory_return"
             )
         if keep_return_bounds is not None and not keep_return_bounds[0] < keep_return_bounds[1]:
-            raise ValueError(f"keep_return_bounds is (low, high), got {keep_return_bounds}")
+            raise ValueError(f"keep_return_bounds is (low, high), increasing, got {keep_return_bounds}")
         self.grpo_size = grpo_size
         self.prompt_key, self.rewards_key = normal_key(prompt_key), normal_key(rewards_key)
         self.advantage_key, self.done_key = normal_key(advantage_key), normal_key(done_key)
@@ -127,28 +157,65 @@ class MCAdvantage(ReplayTransform):
         self.keep_return_bounds = keep_return_bounds
         self.candidate_group_size, self.candidate_selection_min_size = most, least
         self.candidate_selector = candidate_selector or MCAdvantageSelector()
-        self.queues: dict[Any, list[TensorDictBase]] = {}
+        self.queues: MutableMapping[Any, list[TensorDictBase]] = {}
+        self._stats: MutableMapping[str, float] = {}
+        self._lock: Any = nullcontext()
+        self.__dict__["_manager"] = None
         self.reset_stats()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes that get this object share the trajectories that are held back, and the counts."""
+        return not isinstance(self.queues, dict)
+
+    def share_memory_(self) -> Self:
+        """Share the trajectories that are held back, and the counts, with processes that get this object.
+
+        They are then in a process of their own, which ends with the process that called this. Whichever process has the
+        last trajectory of a group gets the group.
+        """
+        if not self.is_shared:
+            manager = multiprocessing.Manager()
+            self.queues, self._stats = manager.dict(self.queues), manager.dict(self._stats)
+            self._lock = manager.RLock()
+            self.__dict__["_manager"] = manager
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_manager": None}  # it is one process's; others have its proxies
 
     def reset_stats(self) -> None:
         """Count from zero again."""
-        self._stats: Counter[str] = Counter()
+        with self._lock:
+            self._stats.update(dict.fromkeys(_COUNTED, 0), trajectory_return_max=-math.inf)
 
     def clear_queues(self) -> None:
         """Forget the trajectories that are held back."""
-        self.queues.clear()
+        with self._lock:
+            self.queues.clear()
 
-    def get_stats(self) -> dict[str, int]:
+    def get_stats(self) -> dict[str, float]:
         """Counts since `reset_stats`, and of what is held back now.
 
-        `completed_trajectories` came in; of groups, `written_groups` were given out, among them `dead_groups` whose
-        rewards are all equal, and `dropped_groups` were outside the bounds; `queued_groups` and
-        `queued_trajectories` are held back.
+        `completed_trajectories` came in, of `completed_decisions` steps; the sums of their rewards have the sum
+        `trajectory_return_sum` and the largest `trajectory_return_max`, and `successful_trajectories` of them are above
+        0. Of `completed_groups`, `written_groups` were given out, among them `dead_groups` whose rewards are all equal;
+        `dropped_groups` were outside the bounds, and `rescued_groups` would have been without further candidates. In
+        groups with those, `selected_trajectories` were given out and `unselected_trajectories` were not.
+        `queued_groups` and `queued_trajectories` are held back, at most `max_queued_trajectories_per_group` of one.
         """
-        names = ("completed_trajectories", "written_groups", "dropped_groups", "dead_groups")
-        queued = sum(map(len, self.queues.values()))
-        counts = {name: self._stats[name] for name in names}
-        return {**counts, "queued_groups": len(self.queues), "queued_trajectories": queued}
+        with self._lock:
+            lengths = [len(queue) for queue in self.queues.values()]
+            return {
+                **self._stats,
+                "queued_groups": len(lengths),
+                "queued_trajectories": sum(lengths),
+                "max_queued_trajectories_per_group": max(lengths, default=0),
+            }
+
+    def _count(self, **more: float) -> None:
+        for name, number in more.items():
+            self._stats[name] += number
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict
@@ -179,17 +246,34 @@ class MCAdvantage(ReplayTransform):
     def _added(self, trajectory: TensorDictBase) -> Sequence[TensorDictBase]:
         """Put a trajectory to its group; the group with its advantages if it is full."""
         name = _name(trajectory.get(self.prompt_key), self.prompt_key)
-        queue = self.queues.setdefault(name, [])
-        queue.append(trajectory)
-        self._stats["completed_trajectories"] += 1
-        if len(queue) < self.candidate_selection_min_size:
-            return ()
-        chosen = self._chosen(queue)
-        if chosen is None and len(queue) < self.candidate_group_size:
-            return ()
-        del self.queues[name]
-        self._stats["dropped_groups" if chosen is None else "written_groups"] += 1
-        return () if chosen is None else self._with_advantages([queue[index] for index in chosen])
+        total = float(sum(reward.sum() for reward in self._rewards(trajectory)))
+        with self._lock:
+            queue = [*self.queues.get(name, ()), trajectory]
+            self.queues[name] = queue  # as a whole: other processes see no change of a list
+            self._count(completed_trajectories=1, completed_decisions=len(trajectory))
+            self._count(trajectory_return_sum=total, successful_trajectories=total > 0)
+            self._stats["trajectory_return_max"] = max(self._stats["trajectory_return_max"], total)
+            if len(queue) < self.candidate_selection_min_size:
+                return ()
+            chosen = self._chosen(queue)
+            if chosen is None and len(queue) < self.candidate_group_size:
+                return ()
+            del self.queues[name]
+            self._count(completed_groups=1)
+            if chosen is None:
+                self._count(dropped_groups=1)
+                return ()
+            self._count(written_groups=1, rescued_groups=not self._first_would_do(queue))
+            self._count(selected_trajectories=len(chosen), unselected_trajectories=len(queue) - len(chosen))
+            return self._with_advantages([queue[index] for index in chosen])
+
+    def _first_would_do(self, queue: Sequence[TensorDictBase]) -> bool:
+        """Whether the first trajectories of a group are within the bounds, without further candidates."""
+        if self.keep_return_bounds is None:
+            return True
+        low, high = self.keep_return_bounds
+        returns = [float(self._return(trajectory)) for trajectory in queue[: self.grpo_size]]
+        return low < sum(returns) / len(returns) < high
 
     def _chosen(self, queue: Sequence[TensorDictBase]) -> Sequence[int] | None:
         """Which of the trajectories are the group; None if they are not within the bounds."""
@@ -207,8 +291,15 @@ class MCAdvantage(ReplayTransform):
         value: Any = self._read(tensordict, key)
         return cast("Tensor", value)
 
+    def _rewards(self, trajectory: TensorDictBase) -> list[Tensor]:
+        """The rewards of a trajectory: all in one tensor, or those of each step, which have perhaps one for each token."""
+        found = rows_at(trajectory, self.rewards_key)
+        if found is None:
+            self._read(trajectory, self.rewards_key)  # raises
+        return [found] if isinstance(found, Tensor) else cast("list[Tensor]", found)
+
     def _return(self, trajectory: TensorDictBase) -> Tensor:
-        reward = self._found(trajectory, self.rewards_key)
+        reward = torch.cat([each.flatten() for each in self._rewards(trajectory)])
         match self.trajectory_return:
             case "max":
                 return reward.max()
@@ -218,24 +309,31 @@ class MCAdvantage(ReplayTransform):
                 return reward.sum()
 
     def _with_advantages(self, group: list[TensorDictBase]) -> list[TensorDictBase]:
-        rewards = [self._found(trajectory, self.rewards_key) for trajectory in group]
+        rewards = [self._rewards(trajectory) for trajectory in group]
+        counts = [sum(reward.numel() for reward in each) for each in rewards]
         if self.trajectory_return is None:
-            values = torch.cat([reward.flatten() for reward in rewards])
+            values = torch.cat([reward.flatten() for each in rewards for reward in each])
         else:
             values = torch.stack([self._return(trajectory) for trajectory in group])
         advantages = group_advantage(
             values, torch.zeros(values.shape, dtype=torch.int64, device=values.device)
         )
-        self._stats["dead_groups"] += int(not bool(advantages.any()))
-        parts = torch.split(
-            advantages, [1 if self.trajectory_return else reward.numel() for reward in rewards]
-        )
-        return [
-            trajectory.copy().set(
-                self.advantage_key, part.expand(reward.numel()).reshape(reward.shape).clone()
-            )
-            for trajectory, part, reward in zip(group, parts, rewards, strict=True)
-        ]
+        self._count(dead_groups=not bool(advantages.any()))
+        if self.trajectory_return is not None:
+            advantages = advantages.repeat_interleave(torch.tensor(counts, device=values.device))
+        parts = torch.split(advantages, counts)
+        return [self._with(*each) for each in zip(group, rewards, parts, strict=True)]
+
+    def _with(
+        self, trajectory: TensorDictBase, rewards: Sequence[Tensor], advantages: Tensor
+    ) -> TensorDictBase:
+        """A copy of a trajectory with the advantages of its rewards."""
+        parts = torch.split(advantages, [reward.numel() for reward in rewards])
+        shaped = [part.reshape(reward.shape).clone() for part, reward in zip(parts, rewards, strict=True)]
+        if len(shaped) == 1:
+            return trajectory.copy().set(self.advantage_key, shaped[0])
+        steps = zip(trajectory.unbind(0), shaped, strict=True)
+        return lazy_stack([step.copy().set(self.advantage_key, part) for step, part in steps], 0)
 
 
 def _name(group: Any, key: NestedKey) -> Any:
@@ -264,7 +362,15 @@ def _frozen(value: Any, key: NestedKey) -> Any:
 
 def _joined(trajectories: list[TensorDictBase]) -> TensorDictBase:
     """Trajectories behind each other; a lazy stack of their steps where entries differ in their sizes."""
-    shapes = [{key: value.shape[1:] for key, value in each.items(True, True)} for each in trajectories]
-    if all(found == shapes[0] for found in shapes):
+    shapes = [_shapes(trajectory) for trajectory in trajectories]
+    if shapes[0] is not None and all(found == shapes[0] for found in shapes):
         return torch.cat(trajectories, 0)
     return lazy_stack([step for trajectory in trajectories for step in trajectory.unbind(0)], 0)
+
+
+def _shapes(trajectory: TensorDictBase) -> dict[Any, Any] | None:
+    """The sizes of the entries of a step; None if the steps differ in them."""
+    try:
+        return {key: value.shape[1:] for key, value in trajectory.items(True, True)}
+    except RuntimeError:  # of what does not stack
+        return None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from specgen_runtime.llm.checkpointing import checkpointing
 from specgen_runtime.llm.chosen import PLAIN, Chosen, Warp
 from specgen_runtime.llm.head import Scorer, accepts, evaluating
 
-__all__ = ["can_pack", "device_of", "scorable", "score_tokens"]
+__all__ = ["can_pack", "device_of", "scorable", "score_tokens", "states_before"]
 
 PACKED_TOKENS = 4096
 """How many tokens are packed at once, unless said: the mask of attention is the square of it."""
@@ -39,11 +41,12 @@ def score_tokens(
     packed: bool = False,
     max_tokens: int | None = None,
     max_rows: int | None = None,
+    verify: bool = False,
 ) -> Chosen:
     """Return the log-probability of each scored token given those before it, and exactly 0 elsewhere.
 
     Padding may be on either side, or in between: a sequence is the tokens of a row that are attended. The model runs
-    in evaluation mode. It sees each sequence up to its last scored token; those without any are not run. Padding that
+    in evaluation mode; layers that checkpoint their gradients do so nevertheless (see `checkpointing`). It sees each sequence up to its last scored token; those without any are not run. Padding that
     it sees is behind a sequence, where a causal model needs neither a mask nor positions.
 
     Args:
@@ -56,6 +59,10 @@ def score_tokens(
         packed: whether sequences are put behind each other, where `can_pack` says that the model keeps them apart.
         max_tokens: how many tokens, with padding, are run at once; a longer sequence is run alone. None for all.
         max_rows: how many sequences are run at once; None for all.
+        verify: whether each run is compared with one of the whole model; see `HeadScorer`.
+
+    Raises:
+        HeadDiffersError: they do not agree.
 
     Returns:
         Float32 (float64 for such a model) ``[rows, time]``, of the device of ``ids``. With gradients enabled they
@@ -67,25 +74,15 @@ def score_tokens(
     if not len(rows):
         zeros = _attached_zeros(scorer.model, ids).to(home)
         return Chosen(zeros, zeros if entropy else None)
-    places = attention.long().cumsum(-1) - 1  # of tokens in their own sequences
-    wanted = places[rows, columns]
-    lengths = ids.new_zeros(len(ids)).scatter_reduce_(0, rows, wanted, "amax")
     parts: list[Chosen] = []
     order: list[Tensor] = []
-    with evaluating(scorer.model):
-        for members in _groups(lengths.tolist(), packed, max_tokens, max_rows):
-            index = torch.tensor(members, device=ids.device)
-            kept = attention[index] & (places[index] < lengths[index, None])
-            inputs, starts = (_packed if packed else _padded)(scorer.model, ids[index], kept, places[index])
-            row_of = torch.full_like(lengths, -1)
-            row_of[index] = torch.arange(len(members), device=ids.device)
-            which = (row_of[rows] >= 0).nonzero().squeeze(-1)
-            row, before = row_of[rows[which]], wanted[which] - 1
+    places = rows, columns
+    with closing(_runs(scorer, ids, attention, places, packed, max_tokens, max_rows, verify)) as runs:
+        for which, states in runs:
             targets = ids[rows[which], columns[which]]
-            if packed:
-                row, before = torch.zeros_like(row), before + starts[row]
-            parts.append(scorer(inputs, row, before, targets, warp=warp, entropy=entropy))
+            parts.append(scorer.chosen(states, targets, warp=warp, entropy=entropy))
             order.append(which)
+            del states  # before the model is run again
     back = torch.cat(order)
     where = rows[back], columns[back]
 
@@ -95,6 +92,60 @@ def score_tokens(
 
     entropies = [part.entropy for part in parts if part.entropy is not None]
     return Chosen(placed([part.log_probs for part in parts]), placed(entropies) if entropy else None)
+
+
+def states_before(
+    scorer: Scorer,
+    ids: Tensor,
+    attention: Tensor,
+    scored: Tensor,
+    *,
+    packed: bool = False,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    verify: bool = False,
+) -> Tensor:
+    """Return what the model makes the logits of scored tokens of, ``[n, width]``, row by row.
+
+    Arguments are those of `score_tokens`; all that are scored have a predecessor, and there is one.
+    """
+    ids, attention, scored = (value.to(device_of(scorer.model)) for value in (ids, attention, scored))
+    rows, columns = scored.nonzero(as_tuple=True)
+    runs = list(_runs(scorer, ids, attention, (rows, columns), packed, max_tokens, max_rows, verify))
+    order = torch.cat([which for which, _ in runs])
+    return torch.cat([states for _, states in runs])[order.argsort()]
+
+
+def _runs(
+    scorer: Scorer,
+    ids: Tensor,
+    attention: Tensor,
+    scored: tuple[Tensor, Tensor],
+    packed: bool,
+    max_tokens: int | None,
+    max_rows: int | None,
+    verify: bool,
+) -> Generator[tuple[Tensor, Tensor], None, None]:
+    """Run the model on some sequences at a time: which scored tokens are in them, and what their logits are made of.
+
+    Until it is closed, the model is in evaluation mode.
+    """
+    rows, columns = scored
+    places = attention.long().cumsum(-1) - 1  # of tokens in their own sequences
+    wanted = places[rows, columns]
+    lengths = ids.new_zeros(len(ids)).scatter_reduce_(0, rows, wanted, "amax")
+    with evaluating(scorer.model), checkpointing(scorer.model):
+        for members in _groups(lengths.tolist(), packed, max_tokens, max_rows):
+            index = torch.tensor(members, device=ids.device)
+            kept = attention[index] & (places[index] < lengths[index, None])
+            inputs, starts = (_packed if packed else _padded)(scorer.model, ids[index], kept, places[index])
+            row_of = torch.full_like(lengths, -1)
+            row_of[index] = torch.arange(len(members), device=ids.device)
+            which = (row_of[rows] >= 0).nonzero().squeeze(-1)
+            row, before = row_of[rows[which]], wanted[which] - 1
+            if packed:
+                row, before = torch.zeros_like(row), before + starts[row]
+            yield which, scorer.states(inputs, row, before, verify=verify)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -38,7 +38,7 @@ class MCAdvantageSelector:
         in_keys: list[NestedKey] | None = None,
     ) -> None:
         if strategy not in ("first", "uniform", "balanced"):
-            raise ValueError(f"strategy is 'first', 'uniform' or 'balanced', got {strategy!r}")
+            raise ValueError(f"strategy must be one of 'first', 'uniform' and 'balanced', got {strategy!r}")
         if max_combinations < 1 or in_keys == []:
             raise ValueError(
                 f"max_combinations and in_keys are not empty, got {max_combinations} and {in_keys}"

@@ -10,7 +10,10 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs.base import D, S
 from specgen_runtime.llm.chat_texts import ChatTexts
+from specgen_runtime.llm.containers import ChatHistory, Text
+from specgen_runtime.llm.incremental_tokenizer import IncrementalTokenizer
 from specgen_runtime.llm.messages import Chat, Message, as_rows, chats_of
 from specgen_runtime.llm.prompts import GroupedPrompts, Prompts, Row
 from specgen_runtime.llm.rewards import Reward, scores_of
@@ -24,7 +27,7 @@ Tools = Callable[[Chat, Mapping[str, Any]], Sequence[Message] | None]
 """Given a conversation and the row that it began with: the messages that follow the answer, or None at the end."""
 
 
-class ChatEnv(EnvBase[Any]):
+class ChatEnv(EnvBase[D, S]):
     """Conversations about the prompts of a source, with a reward for each when it has ended.
 
     A reset takes the next prompts and observes the conversations that begin with them; the action is the same
@@ -161,6 +164,26 @@ class ChatEnv(EnvBase[Any]):
             sizes = (rows * repeats,)
         return cls(dataloader, group=repeats or 1, batch_size=sizes, **kwargs)
 
+    @classmethod
+    def with_tokenizer(cls, *args: Any, tokenizer: Any, pad_to: int | None = None, **kwargs: Any) -> Any:
+        """Make an environment that observes the tokens of its conversations, too: see `IncrementalTokenizer`.
+
+        Args:
+            *args: of the constructor.
+            tokenizer: of `transformers`.
+            pad_to: the width of tokens; None for the longest row's.
+            **kwargs: of the constructor.
+
+        Returns:
+            A `TransformedEnv`.
+        """
+        env = cls(*args, tokenizer=tokenizer, **kwargs)
+        options = dict(kwargs.get("template_kwargs") or {})
+        named = {name: options.pop(name, None) for name in ("chat_template", "chat_template_name")}
+        return env.append_transform(
+            IncrementalTokenizer(tokenizer, pad_to=pad_to, variables=options, **named)
+        )
+
     def _set_specs(self) -> None:
         size, device = self.batch_size, self.device
 
@@ -170,12 +193,15 @@ class ChatEnv(EnvBase[Any]):
         def composite(**entries: Any) -> Composite:
             return Composite(entries, shape=size, device=device)
 
+        def container(kind: Any, **entries: Any) -> Composite:
+            return Composite(entries, shape=size, device=device, data_cls=kind)
+
         def carried() -> dict[str, Any]:
             number = Unbounded((*size, 1), dtype=torch.int64, device=device)
-            texts = {} if self.texts is None else {"text": composite(prompt=objects(""))}
+            texts = {} if self.texts is None else {"text": container(Text, prompt=objects(""))}
             return {
                 **texts,
-                "history": composite(prompt=objects(self._placeholder[:1])),
+                "history": container(ChatHistory, prompt=objects(self._placeholder[:1])),
                 self.data_key: objects({self.data_key: ""}),
                 "group": number,
                 "turn": number.clone(),
@@ -187,8 +213,10 @@ class ChatEnv(EnvBase[Any]):
             observed["metrics"] = composite(**{name: value.clone() for name in self.metrics})
         self.observation_spec = composite(**observed)
         self.state_spec = composite(**carried())
-        example = self._placeholder if self.texts is None else ""
-        self.action_spec = composite(**{self.input_mode: composite(full=objects(example))})
+        if self.texts is None:
+            self.action_spec = composite(history=container(ChatHistory, full=objects(self._placeholder)))
+        else:
+            self.action_spec = composite(text=container(Text, full=objects("")))
         self.reward_spec = value
         flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
         self.done_spec = composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
@@ -334,13 +362,14 @@ class ChatEnv(EnvBase[Any]):
             return TensorDict(entries, batch_size=self.batch_size, device=self.device)
 
         entries = {
-            "history": tensordict(prompt=as_rows(chats, self.batch_size)),
+            "history": ChatHistory._from_tensordict(tensordict(prompt=as_rows(chats, self.batch_size))),
             self.data_key: as_rows(rows, self.batch_size),
             "group": self._column(groups),
             "turn": self._column(turns),
         }
         if self.texts is not None:
-            entries["text"] = tensordict(prompt=as_rows(list(map(self.texts.prompt, chats)), self.batch_size))
+            texts = as_rows(list(map(self.texts.prompt, chats)), self.batch_size)
+            entries["text"] = Text._from_tensordict(tensordict(prompt=texts))
         if self.metrics:
             entries["metrics"] = tensordict(**{name: scores[name] for name in self.metrics})
         return tensordict(**entries)

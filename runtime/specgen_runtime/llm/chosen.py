@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_precision"]
+from specgen_runtime.llm.kl_estimators import full_kl
+
+__all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of", "full_precision"]
 
 CHUNK_BYTES = 16 * 2**20
 """How large the float32 logits of one chunk are."""
@@ -135,6 +137,46 @@ def chosen_log_probs(
     log_probs = torch.cat([part.log_probs for part in parts])
     entropies = [part.entropy for part in parts if part.entropy is not None]
     return Chosen(log_probs, torch.cat(entropies) if entropy else None)
+
+
+def full_kl_of(
+    hidden: tuple[Tensor, Tensor],
+    logits_of: tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]],
+    warps: tuple[Warp, Warp],
+    vocabulary: int,
+) -> Tensor:
+    """Return the KL divergence of the first model's distribution from the second one's, for each token.
+
+    Args:
+        hidden: of both models, ``[n, d]`` each; those of the second one have no gradients.
+        logits_of: of both: makes of rows of ``hidden`` their logits, see `chosen_log_probs`.
+        warps: of both: what is done to the logits, without truncation.
+        vocabulary: how many logits there are.
+
+    Returns:
+        Float32 ``[n]``.
+    """
+
+    def of_rows(first: Tensor, second: Tensor) -> Tensor:
+        log_p = warps[0](logits_of[0](first)).log_softmax(-1)
+        with torch.no_grad():
+            log_q = warps[1](logits_of[1](second)).log_softmax(-1).to(log_p)
+        if log_p.shape != log_q.shape:
+            raise ValueError(
+                f"the models have vocabularies of {log_p.shape[-1]} and {log_q.shape[-1]} tokens: there is no KL of them"
+            )
+        return full_kl(log_p, log_q)
+
+    rows = max(16, CHUNK_BYTES // (4 * vocabulary))
+    parts: list[Tensor] = []
+    for pair in _chunks(*hidden, rows):
+        if torch.is_grad_enabled():
+            parts.append(
+                cast("Tensor", checkpoint(of_rows, *pair, use_reentrant=False, preserve_rng_state=False))
+            )
+        else:
+            parts.append(of_rows(*pair))
+    return torch.cat(parts)
 
 
 def _chunks(hidden: Tensor, targets: Tensor, rows: int) -> Iterator[tuple[Tensor, Tensor]]:

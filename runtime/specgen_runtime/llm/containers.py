@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from tensordict import NonTensorData, NonTensorStack, TensorClass, TensorDict, is_non_tensor
+from tensordict import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDict, is_non_tensor
 from torch import Tensor
 
 from specgen_runtime.llm.families import chat_of_text, template_of
@@ -49,7 +49,7 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
                 continue
             if isinstance(value, History) and not self.batch_dims:
                 self.batch_size = value.batch_size[:-1]
-            self._tensordict.set(name, as_rows(chats_of(value), self.batch_size))
+            self._tensordict.set(name, _rows_of(value, self.batch_size))
 
     def get(self, key: Any, *default: Any, **options: Any) -> Any:
         """The entry as a tensordict holds it: one list of messages for each row."""
@@ -94,6 +94,13 @@ class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         return self.to_text(tokenizer, chat_template_name, chat_template).to_tokens(tokenizer)
 
 
+def _rows_of(value: Any, size: Sequence[int]) -> NonTensorData | NonTensorStack:
+    """The conversations in a value, one for each row; a history with a message for each row is of conversations of one."""
+    if isinstance(value, History) and value.batch_dims and value.batch_dims == len(size):
+        value = value.unsqueeze(-1)
+    return as_rows(chats_of(value), size)
+
+
 def _chats(rows: NonTensorData | NonTensorStack) -> list[Chat]:
     return chats_of(rows if rows.batch_dims else [rows])
 
@@ -115,7 +122,7 @@ def _get(self: ChatHistory, name: str) -> Any:
 
 def _set(self: ChatHistory, name: str, value: Any) -> None:
     if name in PARTS and value is not None:
-        value = as_rows(chats_of(value), self.batch_size)
+        value = _rows_of(value, self.batch_size)
     _plain_set(self, name, value)
 
 
@@ -130,6 +137,11 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
     prompt: Any = None
     response: Any = None
     full: Any = None
+
+    def __post_init__(self) -> None:
+        stacks = [value for name in PARTS if (value := self._tensordict.get(name, None)) is not None]
+        if not self.batch_dims and stacks and all(value.batch_dims == 1 for value in stacks):
+            self.batch_size = stacks[0].batch_size  # lists of texts, made without a batch size
 
     @classmethod
     def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
@@ -159,9 +171,11 @@ class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             fill, side = tokenizer.pad_token_id, tokenizer.padding_side
             padded = {name: rows.padded(fill, side) for name, rows in entries.items()}
             shaped = {name: value.reshape(*self.batch_size, -1) for name, value in padded.items()}
-            return Tokens._from_tensordict(TensorDict(shaped, self.batch_size))  # type: ignore[no-any-return]
-        stack: Any = stacked_rows(**{name: rows.rows() for name, rows in entries.items()})
-        return Tokens._from_tensordict(stack.reshape(self.batch_size) if self.batch_dims != 1 else stack)  # type: ignore[no-any-return]
+            made: Any = TensorDict(shaped, self.batch_size)
+        else:
+            made = stacked_rows(**{name: rows.rows() for name, rows in entries.items()})
+            made = made.reshape(self.batch_size) if self.batch_dims != 1 else made
+        return Tokens._from_tensordict(made.set("padded", MetaData(padding)))  # type: ignore[no-any-return]
 
     def to_history(
         self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None

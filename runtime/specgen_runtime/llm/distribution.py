@@ -18,26 +18,39 @@ __all__ = ["TokenDistribution"]
 class TokenDistribution(Distribution):
     """The distributions that the tokens of sequences are from, each given the tokens before it.
 
-    The model is run when something is asked for, once; log-probabilities and entropies come from that run.
+    The model is run when something is asked for; log-probabilities and entropies come from one run, or from one each.
 
     Args:
         ids: int64 ``[*batch, time]``, the tokens.
         attention: bool ``[*batch, time]``, tokens that are no padding.
         scored: bool ``[*batch, time]``, tokens that the model answered with and that have a predecessor.
-        run: gives the log-probabilities and the entropies of the scored tokens, ``[*batch, time]`` each.
+        run: gives the log-probabilities of the scored tokens and, given True, their entropies, ``[*batch, time]`` each.
+        with_entropy: whether the run for log-probabilities is one for entropies, too.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     has_rsample = False
 
-    def __init__(self, ids: Tensor, attention: Tensor, scored: Tensor, run: Callable[[], Chosen]) -> None:
+    def __init__(
+        self,
+        ids: Tensor,
+        attention: Tensor,
+        scored: Tensor,
+        run: Callable[[bool], Chosen],
+        with_entropy: bool = True,
+    ) -> None:
         super().__init__(ids.shape, validate_args=False)
-        self._ids, self._attention, self._run = ids, attention, run
+        self._ids, self._attention, self._run, self._with_entropy = ids, attention, run, with_entropy
         self.mask = scored
 
     @cached_property
-    def _chosen(self) -> Chosen:
-        return self._run()
+    def _both(self) -> Chosen:
+        return self._run(True)
+
+    @cached_property
+    def _log_probs(self) -> Tensor:
+        known = self._with_entropy or "_both" in self.__dict__
+        return (self._both if known else self._run(False)).log_probs
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of each token, float32 ``[*batch, time]``; 0.0 where none is scored.
@@ -52,11 +65,11 @@ class TokenDistribution(Distribution):
                 f"{list(value.shape)}, can't be scored. A model that reads conversations renders them anew: let it "
                 "read the tokens (input_mode='tokens', or prefer_tokens=True)"
             )
-        return self._chosen.log_probs
+        return self._log_probs
 
     def entropy(self) -> Tensor:
         """The exact entropy in nats of the distribution that each token is from; 0.0 where none is scored."""
-        return cast("Tensor", self._chosen.entropy)
+        return cast("Tensor", self._both.entropy)
 
     def sample(self, sample_shape: torch.Size | tuple[int, ...] = ()) -> Tensor:  # type: ignore[override]
         """Refused: a token depends on those before it; a wrapper with ``generate=True`` draws answers."""

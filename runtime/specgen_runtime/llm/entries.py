@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor, lazy_stack
+from tensordict import (
+    MetaData,
+    NonTensorData,
+    TensorDict,
+    TensorDictBase,
+    is_non_tensor,
+    is_tensorclass,
+    lazy_stack,
+)
 from torch import Tensor
 
 from specgen_runtime.llm.messages import Chat, chats_of
@@ -61,7 +69,13 @@ def texts_at(data: TensorDictBase, key: NestedKey) -> list[str]:
     return texts
 
 
-def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) -> Sequences | None:
+def tokens_at(
+    data: TensorDictBase,
+    key: NestedKey,
+    masks: Sequence[NestedKey],
+    side: str = "right",
+    width: int | None = None,
+) -> Sequences | None:
     """The tokens of each row; None if there are none.
 
     Args:
@@ -69,6 +83,8 @@ def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) 
         key: of the tokens: a tensor, or rows of different lengths.
         masks: where the mask of what is no padding may be, the first one that is there. Without any, all tokens of a
             tensor are attended: ids do not tell padding from what was said.
+        side: where rows of different lengths are padded; tensors are left as they are.
+        width: to which; None for the longest row's.
 
     Raises:
         TypeError: the tokens are no integers.
@@ -79,7 +95,7 @@ def tokens_at(data: TensorDictBase, key: NestedKey, masks: Sequence[NestedKey]) 
         return None
     if isinstance(value, list):
         ragged = Ragged.of(value)
-        return Sequences(ragged.padded(), ragged.mask())
+        return Sequences(ragged.padded(0, side, width), ragged.mask(side, width))
     if value.is_floating_point() or value.is_complex():
         raise TypeError(f"tokens at {key!r} are whole numbers, got {value.dtype}")
     ids = value.reshape(-1, value.shape[-1])
@@ -95,8 +111,10 @@ def mask_at(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | N
     """A mask of tokens that were read, ``[rows, width]``; None if there is none of their shape."""
     value = rows_at(data, key)
     if isinstance(value, list):
-        ragged = Ragged.of(value)
-        value = ragged.padded(False) if ragged.lengths.tolist() == like.attention.sum(-1).tolist() else None
+        lengths = like.attention.sum(-1).tolist()
+        if [len(row) for row in value] != lengths:
+            return None
+        return torch.zeros_like(like.attention).masked_scatter(like.attention, torch.cat(value).bool())
     if value is None or value.numel() != like.ids.numel():
         return None
     return value.reshape(like.ids.shape).bool()
@@ -125,8 +143,9 @@ def write_rows(
         entries: Any = TensorDict(
             {name: value.reshape(*size, value.shape[-1]) for name, (value, _) in columns.items()}, size
         )
-        if before is not None:
-            entries = before.to_tensordict(retain_none=False).update(entries)
+        if before is not None:  # perhaps of rows of different lengths
+            plain = before._tensordict if is_tensorclass(before) else before
+            entries = plain.copy().update(entries)
     else:
         rows = [
             {name: value[row][kept[row]] for name, (value, kept) in columns.items()}
@@ -138,7 +157,7 @@ def write_rows(
             for row, entries in enumerate(rows)
         ]
         entries = _stacked(parts, size)
-    entries.set_non_tensor("padded", padded)
+    entries.set("padded", MetaData(padded))
     data.set(key, kind._from_tensordict(entries))
 
 

@@ -43,7 +43,7 @@ def add_chat_template(
             has none, that is found from the contents of messages.
         inverse_parser: reads a text back: a function to a `History` or a list of messages.
         model_family_keywords: a tokenizer without a template of its own takes this one if its name contains one of
-            these words.
+            these words, whichever template it would have taken before.
 
     Raises:
         ValueError: the name is taken.
@@ -99,10 +99,10 @@ def _named(name: str) -> _Family:
 
 def _family_of(tokenizer: Any) -> str:
     model = str(getattr(tokenizer, "name_or_path", "")).lower()
-    found = (
+    found = [
         name for name, family in _FAMILIES.items() if any(word.lower() in model for word in family.keywords)
-    )
-    return next(found, "chatml_format")
+    ]
+    return found[-1] if found else "chatml_format"  # what was added last is the most special
 
 
 def chat_of_text(

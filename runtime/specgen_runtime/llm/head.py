@@ -16,10 +16,14 @@ from torch.nn import functional as F
 from specgen_runtime.llm.chosen import PLAIN, Chosen, Warp, chosen_log_probs, full_precision
 from specgen_runtime.objectives.layers import runs_forward_alone
 
-__all__ = ["HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
+__all__ = ["HeadDiffersError", "HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
 
 Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
+
+
+class HeadDiffersError(RuntimeError):
+    """A model makes its logits in another way than a probe has found."""
 
 
 class Scorer(Protocol):
@@ -34,22 +38,31 @@ class Scorer(Protocol):
         """Whether it still says how the logits of a model are made: parts of models get exchanged."""
         ...
 
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        rows: Tensor,
-        columns: Tensor,
-        targets: Tensor,
-        *,
-        warp: Warp = PLAIN,
-        entropy: bool = False,
-    ) -> Chosen:
-        """Return the log-probabilities of tokens, ``[n]`` each.
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """Return what logits are made of, ``[n, width]``.
 
         Args:
             inputs: what the model is called with, by name.
             rows: int64 ``[n]``.
             columns: int64 ``[n]``, after which token of its row each one comes.
+            verify: whether the logits of the last column are compared with those of the model as a whole.
+
+        Raises:
+            HeadDiffersError: they do not agree.
+        """
+        ...
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the logits of some states, ``[n, vocabulary]``, at least float32, in memory of their own."""
+        ...
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """Return the log-probabilities of tokens, ``[n]`` each.
+
+        Args:
+            states: ``[n, width]``.
             targets: int64 ``[n]``, the tokens.
             warp: what is done to the logits.
             entropy: whether the entropies are computed, too.
@@ -81,33 +94,37 @@ class HeadScorer:
         """Whether model and head are still those that were probed."""
         return model is self.model and output_head(model) is self.head
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The logits of rows of hidden states, at least float32, in memory of their own."""
-        raw = self.head(hidden)
-        logits = full_precision(raw if self.post is None else self.post(raw))
-        return logits.clone() if _share_memory(logits, hidden) else logits
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """The states of the body; see `Scorer`."""
+        states: Tensor = self.body(**inputs, use_cache=False)[0]
+        if verify:
+            self._verify(inputs, states[:, -1].detach())
+        return states[rows, columns]
 
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        rows: Tensor,
-        columns: Tensor,
-        targets: Tensor,
-        *,
-        warp: Warp = PLAIN,
-        entropy: bool = False,
-    ) -> Chosen:
+    def logits(self, states: Tensor) -> Tensor:
         """See `Scorer`."""
-        hidden = self.body(**inputs, use_cache=False)[0][rows, columns]
+        raw = self.head(states)
+        logits = full_precision(raw if self.post is None else self.post(raw))
+        return logits.clone() if _share_memory(logits, states) else logits
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """See `Scorer`."""
+        linear = self.head if self.linear else None
         return chosen_log_probs(
-            hidden,
-            targets,
-            self.logits,
-            self.vocabulary,
-            linear=self.head if self.linear else None,
-            warp=warp,
-            entropy=entropy,
+            states, targets, self.logits, self.vocabulary, linear=linear, warp=warp, entropy=entropy
         )
+
+    @torch.no_grad()
+    def _verify(self, inputs: Mapping[str, Any], states: Tensor) -> None:
+        only = {"logits_to_keep": 1} if accepts(self.model, "logits_to_keep") else {}
+        wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
+        raw = self.head(states)
+        if not _agree(raw if self.post is None else self.post(raw), wanted):
+            raise HeadDiffersError(
+                f"the logits of {type(self.model).__name__} are not those that its head and its configuration give"
+            )
 
 
 @dataclass(frozen=True)
@@ -124,24 +141,24 @@ class LogitsScorer:
         """Whether it is for this model."""
         return model is self.model
 
-    def __call__(
-        self,
-        inputs: Mapping[str, Any],
-        rows: Tensor,
-        columns: Tensor,
-        targets: Tensor,
-        *,
-        warp: Warp = PLAIN,
-        entropy: bool = False,
-    ) -> Chosen:
-        """See `Scorer`."""
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """The logits; see `Scorer`. There is nothing to verify."""
         kept, places = torch.unique(columns, return_inverse=True)
         selects = accepts(self.model, "logits_to_keep")
         only = {"logits_to_keep": kept} if selects else {}
-        logits = self.model(**inputs, use_cache=False, **only).logits
-        chosen = logits[rows, places if logits.shape[1] == len(kept) else columns]
+        logits: Tensor = self.model(**inputs, use_cache=False, **only).logits
+        return logits[rows, places if logits.shape[1] == len(kept) else columns]
+
+    def logits(self, states: Tensor) -> Tensor:
+        """See `Scorer`."""
+        return _copied(states)
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """See `Scorer`."""
         return chosen_log_probs(
-            chosen, targets, _copied, logits.shape[-1], linear=None, warp=warp, entropy=entropy
+            states, targets, _copied, states.shape[-1], linear=None, warp=warp, entropy=entropy
         )
 
 

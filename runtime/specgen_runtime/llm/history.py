@@ -49,7 +49,7 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             value = self._tensordict.get(name, None)
             if value is None:
                 self._tensordict.set(name, NonTensorData(default, batch_size=self.batch_size))
-            elif value.batch_dims > self.batch_dims:  # lists inside messages that tensordict took for a batch
+            elif getattr(value, "batch_dims", 0) > self.batch_dims:  # lists that tensordict took for a batch
                 rows = _flat(value.tolist(), self.batch_dims)
                 self._tensordict.set(name, as_rows(rows, self.batch_size))
 
@@ -109,10 +109,14 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         return self._grown(history, inplace, dim, one=False)
 
     def _grown(self, history: History, inplace: bool, dim: int, one: bool) -> History:
-        if history.batch_dims != self.batch_dims - one or not -self.batch_dims <= dim < self.batch_dims:
+        if not self.batch_dims:
+            raise RuntimeError("a single message does not grow: unsqueeze(0) makes it a conversation")
+        wanted = self.batch_dims - one
+        if history.batch_dims != wanted or not -self.batch_dims <= dim < self.batch_dims:
             raise RuntimeError(
-                f"a history of shape {list(history.shape)} cannot be added to one of shape {list(self.shape)} along "
-                f"dimension {dim}"
+                f"The new history to {'append' if one else 'extend'} by has {wanted} dimensions, and dim is one of "
+                f"{self.batch_dims}: a history of shape {list(history.shape)} cannot be added to one of shape "
+                f"{list(self.shape)} along dimension {dim}"
             )
         grown = self.from_chats(_joined(self.to_chats(), history.to_chats(), dim % self.batch_dims, one))
         if not inplace:
@@ -149,7 +153,7 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             padding: whether to pad rows on the tokenizer's side: to the longest, or with ``"max_length"`` to that.
             truncation: whether to cut rows to `max_length`, or to the tokenizer's own.
             return_tensors: ``"pt"`` or None; tokens are tensors in any case.
-            return_dict: whether to return the masks beside the tokens (None: yes).
+            return_dict: whether to return the masks beside the tokens; None: if the assistant's is asked for.
             return_assistant_tokens_mask: whether ``assistant_masks`` is among them.
             max_length: in tokens.
             variables: further variables of the template.
@@ -157,7 +161,8 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
         Returns:
             A text, or a list of texts. Tokens: a tensordict of ``input_ids`` (int64 `[tokens]`), ``attention_mask``
             (int64) and, if asked for, ``assistant_masks`` (int64); of several rows `[rows, tokens]`, lazily stacked
-            where they are not padded. Without `return_dict` only the ids; unpadded rows are a list.
+            where they are not padded. Without `return_dict` only the ids; unpadded rows are a list. The mask of a conversation
+            without a message of the assistant is 0.
 
         Raises:
             ValueError: there is no template, or it refuses a conversation; or the assistant's tokens are not found.
@@ -166,8 +171,8 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             raise ValueError(
                 f"a history is rendered as [messages] or [rows, messages], got shape {list(self.shape)}"
             )
-        chats = chats_of(self)
         single = self.batch_dims < 2
+        chats = chats_of([self.to_chats()] if single else self)
         if tokenize is None:
             tokenize = return_assistant_tokens_mask or return_tensors is not None
         if not tokenize:
@@ -187,6 +192,7 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             continue_final_message=continue_final_message,
             assistant_mask=return_assistant_tokens_mask,
             max_length=(max_length or tokenizer.model_max_length) if truncation else None,
+            empty="error_where_said",
             variables=variables,
         )
         columns = {"input_ids": rendered.ids, "attention_mask": _ones(rendered.ids)}
@@ -199,9 +205,10 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
             data = TensorDict(padded, [len(chats)])
         else:
             data = stacked_rows(**{name: rows.rows() for name, rows in columns.items()})
+        whole = return_assistant_tokens_mask if return_dict is None else return_dict
         if single:
-            return data[0]["input_ids"] if return_dict is False else data[0]
-        return rows_at(data, "input_ids") if return_dict is False else data
+            return data[0] if whole else data[0]["input_ids"]
+        return data if whole else rows_at(data, "input_ids")
 
     @classmethod
     def from_text(

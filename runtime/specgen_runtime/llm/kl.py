@@ -2,149 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Self
 
-import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.llm.families import template_of
 from specgen_runtime.llm.kl_penalty import KLPenalty
-from specgen_runtime.llm.log_probs import (
-    moment_after,
-    put_rows,
-    row_specs,
-    scored_tokens,
-    scoring,
-    zero_rows,
-)
-from specgen_runtime.llm.rendering import tokenizer_identity
+from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.policy_and_reference import PolicyAndReference, policy_of
+from specgen_runtime.llm.scoring_models import RayScoringModels, model_of
 from specgen_runtime.llm.wrapper import TransformersWrapper
+from specgen_runtime.services import RayService, actor_options
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Compose
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["RetrieveKL", "made"]
+__all__ = ["RayRetrieveKL", "RetrieveKL"]
 
 
 class _ModelsKL(KLPenalty):
-    """The KL of two models' log-probabilities of what `gen_model` reads; see `RetrieveKL`."""
+    """The KL of two models' log-probabilities of what the policy reads; see `RetrieveKL`."""
 
-    ref_model: TransformersWrapper
+    models: PolicyAndReference | RayScoringModels
+    knows_distributions = True
 
-    def __init__(
-        self,
-        gen_model: Any,
-        ref_model: TransformersWrapper,
-        keys: tuple[NestedKey, NestedKey],
-        *,
-        assistant_only: bool,
-        detach: bool,
-        empty: str,
-        options: dict[str, Any],
-        **penalty: Any,
-    ) -> None:
+    def __init__(self, keys: tuple[NestedKey, NestedKey], **penalty: Any) -> None:
         super().__init__(**penalty)
-        self.assistant_only, self.detach, self.empty, self.options = assistant_only, detach, empty, options
         self.out_keys = [*keys, self.kl_key]
-        # Not submodules: the models are no part of the transform's state, and it trains none.
-        self.__dict__["ref_model"] = scoring(ref_model, "ref_model", assistant_only=assistant_only, **options)
-        self.__dict__["_gen_model"] = None
-        if gen_model != "from_collector":
-            self._take(gen_model)
+        if len({*self.out_keys}) < 3:
+            raise ValueError(f"log-probabilities and penalty need keys of their own, got {self.out_keys}")
 
-    def _take(self, gen_model: TransformersWrapper) -> TransformersWrapper:
-        gen = scoring(gen_model, "gen_model", assistant_only=self.assistant_only, **self.options)
-        _check_pair(gen, self.ref_model)
-        self.__dict__["_gen_model"] = gen
-        self.in_keys = [gen.input_key]
-        return gen
+    def take(self, models: PolicyAndReference | RayScoringModels) -> None:
+        """Score with these models."""
+        self.models = models
+        if isinstance(models, RayScoringModels) or models.has_policy:
+            self.in_keys = [models.row_layout().in_key]
 
-    @property
-    def gen_model(self) -> TransformersWrapper:
-        """The model whose KL it is; that of the collector's policy is made when it is first asked for."""
-        held: TransformersWrapper | None = self.__dict__["_gen_model"]
-        if held is not None:
-            return held
-        collector = self.collector
-        if collector is None:
-            raise ValueError(
-                "gen_model='from_collector', but there is no collector: put the transform into an environment that a "
-                "collector runs, or give gen_model"
-            )
-        ref = self.ref_model
-        return self._take(
-            collector.policy.get_new_version(
-                generate=False,
-                return_log_probs=True,
-                input_mode=ref.input_mode,
-                pad_output=ref.pad_output,
-                pad_to=ref.pad_to,
-                padding_side=ref.padding_side,
-            )
-        )
+    def _scores_with(self) -> PolicyAndReference | RayScoringModels:
+        """The models; the policy of the collector is asked for when it is first needed."""
+        models = self.models
+        if isinstance(models, PolicyAndReference) and not models.has_policy:
+            models.take_policy(policy_of(self.collector, models.reference))
+            self.take(models)
+        return models
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        gen_model, ref_model = self.gen_model, self.ref_model
-        found = gen_model.sequences(tensordict)  # rendered once, for both
-        scored = scored_tokens(found, self.assistant_only, self.empty)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
-            gen = gen_model.score(found, scored).log_probs
-        with torch.no_grad():
-            ref = ref_model.score(found, scored).log_probs.to(gen.dtype)
-        padded = gen_model.pad_output
-        put_rows(next_tensordict, self.out_keys[0], gen, found.attention, padded)
-        put_rows(next_tensordict, self.out_keys[1], ref, found.attention, padded)
-        self.penalise(next_tensordict, gen, ref, scored, found.attention, padded)
+        models = self._scores_with()
+        (gen, ref), scored, attention, full = models.score(tensordict, full=self.estimator == "full")
+        ref = ref.to(gen.dtype)
+        padded = models.row_layout().pad_output
+        put_rows(next_tensordict, self.out_keys[0], gen, attention, padded)
+        put_rows(next_tensordict, self.out_keys[1], ref, attention, padded)
+        self.penalise(next_tensordict, gen, ref, scored, attention, padded, full=full)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys, self.ref_model)
+        return zero_rows(tensordict_reset, self.out_keys, self.models.row_layout())
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._step(tensordict, moment_after(tensordict))
         return tensordict
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return row_specs(observation_spec, self.out_keys, self.ref_model)
+        return row_specs(observation_spec, self.out_keys, self.models.row_layout())
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        return self.reward_spec(reward_spec, -1 if self.ref_model.pad_to is None else self.ref_model.pad_to)
+        return self.reward_spec(reward_spec, self.models.row_layout().pad_to or -1)
 
-
-def _check_pair(gen: TransformersWrapper, ref: TransformersWrapper) -> None:
-    """Refuse two models whose log-probabilities are not of the same tokens."""
-    for name in ("pad_output", "padding_side", "pad_to"):
-        values = getattr(gen, name), getattr(ref, name)
-        if values[0] != values[1]:
-            raise ValueError(
-                f"{name} differs: gen_model has {values[0]!r}, ref_model {values[1]!r}; their log-probabilities are "
-                "subtracted token by token"
-            )
-    if (
-        gen.log_probs_key == ref.log_probs_key
-        and gen.model is not ref.model
-        and gen.log_probs_key != "log_probs"
-    ):
-        raise ValueError(
-            f"gen_model and ref_model both write {gen.log_probs_key!r}: give one another log_probs_key"
-        )
-    if gen.tokenizer is None or ref.tokenizer is None or gen.tokenizer is ref.tokenizer:
-        same = True
-    else:
-        same = tokenizer_identity(gen.tokenizer) == tokenizer_identity(ref.tokenizer)
-    if not same:
-        raise ValueError("gen_model and ref_model have different tokenizers: a KL per token is undefined")
-    if gen.input_mode == ref.input_mode == "history" and _template(gen) != _template(ref):
-        raise ValueError(
-            "the templates of gen_model and ref_model differ: the same conversation is two texts; give both the same "
-            "chat_template"
-        )
-
-
-def _template(model: TransformersWrapper) -> str:
-    return template_of(model.tokenizer, model.chat_template, model.chat_template_name)
+    def close(self) -> None:
+        self.models.close()
 
 
 class RetrieveKL(Compose):
@@ -176,17 +104,34 @@ class RetrieveKL(Compose):
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward; see `KLPenalty`.
         coeff: of the penalty in the reward.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
-        penalty: `estimator`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
+        use_ray_service: whether the models run in Ray actors: a `RayRetrieveKL`.
+        actor_name: of the Ray actors. If there are some of this name with equal arguments, they are used.
+        num_gpus: that each Ray actor occupies; `num_cpus` the same (None: 0).
+        replicas: how many Ray actors, each with both models, serve all who use that name.
+        lifetime: of the Ray actors: ``"detached"`` lets those with a name live on when this process ends.
+        timeout: how many seconds a Ray actor has to load the models, and to answer (None: 120).
+        penalty: `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
 
     Raises:
         ValueError: a model is missing, or given in two ways; generates or returns no log-probabilities; the two do
-            not give log-probabilities of the same tokens; or the assistant's tokens cannot be told.
+            not give log-probabilities of the same tokens; or the assistant's tokens cannot be told. With
+            `use_ray_service`: there are gradients, or models instead of factories, or the actor of this name has
+            other arguments.
 
     Example:
         >>> transform = RetrieveKL(gen_model=policy, ref_model=reference)
         >>> transform(data)["next", "kl_penalty"].shape
         torch.Size([2, 26])
     """
+
+    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
+        """Choose the class: `RayRetrieveKL` for `use_ray_service`."""
+        if use_ray_service and cls is RetrieveKL:
+            return super().__new__(RayRetrieveKL)  # type: ignore[return-value]
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -208,62 +153,119 @@ class RetrieveKL(Compose):
         add_to_reward: bool = True,
         coeff: float = 1.0,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
+        actor_name: str | None = None,
+        num_gpus: float | None = None,
+        num_cpus: float | None = None,
+        replicas: int = 1,
+        lifetime: Literal["detached"] | None = None,
+        timeout: float | None = None,
         **penalty: Any,
     ) -> None:
-        if use_ray_service:
-            raise ValueError(
-                "use_ray_service=True: this RetrieveKL runs its models here; there is no Ray service of it"
-            )
+        ray = isinstance(self, RayRetrieveKL)
+        actor = actor_options(
+            use_ray_service or ray,
+            actor_name=actor_name,
+            num_gpus=num_gpus,
+            num_cpus=num_cpus,
+            replicas=replicas,
+            lifetime=lifetime,
+            timeout=timeout,
+        )
+        if use_ray_service and not ray:
+            raise ValueError(f"{type(self).__name__} runs its models here: derive it from RayRetrieveKL")
+        if ray and not detach:
+            raise ValueError("detach=False with use_ray_service=True: gradients do not cross to a Ray actor")
         if isinstance(gen_model, str) and gen_model != "from_collector":
             raise ValueError(f"gen_model is a model or 'from_collector', got {gen_model!r}")
-        given = None if gen_model == "from_collector" and gen_model_factory is not None else gen_model
-        gen: Any = made(given, gen_model_factory, "gen_model")
-        ref = made(ref_model, ref_model_factory, "ref_model")
+        if gen_model == "from_collector" and gen_model_factory is not None:
+            gen_model = None
+        from_collector = gen_model == "from_collector" and not ray
         keys = normal_key(gen_log_probs_full_key), normal_key(ref_log_probs_full_key)
-        if len({*keys, normal_key(kl_key)}) < 3:
-            raise ValueError(f"log-probabilities and penalty need keys of their own, got {[*keys, kl_key]}")
-        options = {
-            "tokenizer": tokenizer,
-            "tokenizer_kwargs": tokenizer_kwargs,
-            "history_key": history_key,
-            "padding_side": padding_side,
-            "device": device,
-        }
-        super().__init__(
-            _ModelsKL(
-                gen,
-                ref,
-                keys,
-                assistant_only=assistant_only,
-                detach=detach,
-                empty=empty,
-                options=options,
-                kl_key=kl_key,
-                add_to_reward=add_to_reward,
-                coeff=coeff,
-                **penalty,
-            )
+        kl = _ModelsKL(keys, kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
+        create = partial(
+            PolicyAndReference,
+            gen_model=None
+            if from_collector
+            else model_of(gen_model, gen_model_factory, "gen_model", sent=ray),
+            ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
+            detach=detach,
+            assistant_only=assistant_only,
+            empty=empty,
+            exclude_tokens=exclude_tokens,
+            mask_key=mask_key,
+            roles=roles,
+            tokenizer=tokenizer,
+            tokenizer_kwargs=tokenizer_kwargs,
+            history_key=history_key,
+            padding_side=padding_side,
+            device=device,
         )
+        kl.take(RayScoringModels(create, what="RetrieveKL", options=actor) if ray else create())
+        super().__init__(kl)
 
     @property
     def penalty(self) -> KLPenalty:
         """The transform that computes it, with `coeff` and `metrics`."""
+        return self._models_kl
+
+    @property
+    def _models_kl(self) -> _ModelsKL:
         found = self[0]
-        assert isinstance(found, KLPenalty)
+        assert isinstance(found, _ModelsKL)
         return found
 
+    def update_weights(
+        self,
+        weights: TensorDictBase | Mapping[str, Any],
+        which: Literal["gen_model", "ref_model"] = "gen_model",
+        version: int | None = None,
+    ) -> int:
+        """Copy new values into the policy or the reference, in all Ray actors if it runs there.
 
-def made(model: Any, factory: Callable[[], Any] | None, name: str) -> Any:
-    """The model that is given, or made.
+        Args:
+            weights: a state dict of the model that the wrapper is around, or `TensorDict.from_module` of it.
+            which: the model.
+            version: the number of these weights; if the model has those of this number, nothing happens. None for
+                the next one.
+
+        Returns:
+            Their number.
+
+        Raises:
+            KeyError, ValueError: they do not fit the model, or it has newer ones.
+        """
+        return self._models_kl.models.update_weights(weights, which, version)
+
+    def weight_versions(self) -> dict[str, int]:
+        """The number of each model's weights: 0 for those that it was made with."""
+        return self._models_kl.models.weight_versions()
+
+
+class RayRetrieveKL(RetrieveKL):
+    """A `RetrieveKL` whose models run in actors of a Ray cluster, which several environments can share.
+
+    Factories make the models there. The penalty, the reward and the specs are computed here, of log-probabilities that
+    arrive without gradients. `close` ends actors without a name; with one others may use them, and `service.kill()`
+    ends them.
+
+    Args:
+        kwargs: as for `RetrieveKL`.
 
     Raises:
-        ValueError: it is given in both ways, or in none.
+        ImportError: Ray is not installed.
+        TypeError: a factory can't be pickled.
+        ValueError: as `RetrieveKL`; or the actor of that name has other arguments.
+        TimeoutError: an actor did not start in time.
+        RuntimeError: an actor is gone.
     """
-    if model is not None and factory is not None:
-        raise ValueError(f"{name} and {name}_factory are both given: give one of them")
-    if factory is not None:
-        return factory()
-    if model is None:
-        raise ValueError(f"{name} is missing: give it, or {name}_factory")
-    return model
+
+    @property
+    def service(self) -> RayService:
+        """The actors."""
+        models = self._models_kl.models
+        assert isinstance(models, RayScoringModels)
+        return models.service

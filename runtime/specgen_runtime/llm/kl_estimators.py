@@ -29,17 +29,25 @@ from torch import Tensor
 
 __all__ = ["Estimator", "check_estimator", "clipped", "full_kl", "kl_estimate", "log_ratio"]
 
-Estimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "k3+", "k3_is"]
+Estimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "k3+", "k3_is", "full"]
 
 
-def check_estimator(kind: str) -> None:
+def check_estimator(kind: str, full: bool = False) -> None:
     """Refuse a name that is no estimator's.
 
+    Args:
+        kind: the name.
+        full: whether the distributions of tokens are known, and not only the probabilities of those that were drawn.
+
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or needs what is not known.
     """
     if kind not in get_args(Estimator):
         raise ValueError(f"estimator is one of {', '.join(map(repr, get_args(Estimator)))}, got {kind!r}")
+    if kind == "full" and not full:
+        raise ValueError(
+            "estimator 'full' needs both models, as RetrieveKL has them: log-probabilities do not tell it"
+        )
 
 
 def log_ratio(log_probs: Tensor, ref_log_probs: Tensor, scored: Tensor) -> Tensor:
@@ -78,7 +86,7 @@ def kl_estimate(
         Float ``[*batch, time]``.
 
     Raises:
-        ValueError: an unknown estimator; ``k3_is`` without `log_probs`.
+        ValueError: an unknown estimator, or ``full``; ``k3_is`` without `log_probs`.
     """
     check_estimator(kind)
     if kind == "k1":

@@ -20,6 +20,7 @@ from specgen_runtime.typing import NestedKey
 __all__ = ["KLComputation", "KLPenalty"]
 
 Spread = Literal["sum", "tokens"]
+Level = Literal["token", "sequence"]
 
 
 class KLPenalty(Transform):
@@ -28,10 +29,12 @@ class KLPenalty(Transform):
     Args:
         kl_key: of the penalty, float32 ``[*batch, time]``.
         add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward: of one reward for a
-            conversation, ``[*batch, 1]``, the sum over its tokens; of one for each token, ``[*batch, time, 1]``, that
-            token's. Data without a reward are left without.
+            conversation, ``[*batch, 1]`` or ``[*batch, 1, 1]``, the sum over its tokens; of one for each token,
+            ``[*batch, time, 1]``, that token's. Data without a reward are left without.
         coeff: of the penalty in the reward.
         estimator: how the KL is estimated; see `kl_estimators`.
+        level: of what: ``"token"``, the distribution of each token; ``"sequence"``, that of whole answers, from the sum
+            of their log-ratios: the estimate is the last scored token's, and that of all others is 0.
         bound: of the log-ratio in exponentials.
         spread: what becomes of one reward for a conversation: ``"sum"`` keeps it one; ``"tokens"`` makes one for each
             token, ``[*batch, time, 1]``: the reward at the last scored one, and each one's penalty.
@@ -41,14 +44,16 @@ class KLPenalty(Transform):
 
     Attributes:
         coeff: a buffer, float32 scalar.
-        metrics: of the last data: the mean (``kl``) and the largest (``kl_max``) of scored tokens, and the fraction
-            whose log-ratio was out of bounds (``kl_clipped``); scalars.
+        metrics: of the last data: the mean (``kl``) and the largest (``kl_max``) of scored tokens, or of answers
+            (`level`), and the fraction whose log-ratio was out of bounds (``kl_clipped``); scalars.
 
     Raises:
         ValueError: a negative `coeff`, or an unknown word.
     """
 
     coeff: Tensor
+    knows_distributions = False
+    """Whether those of all tokens are known, and not only the probabilities of those that were drawn."""
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class KLPenalty(Transform):
         add_to_reward: bool = True,
         coeff: float = 1.0,
         estimator: Estimator = "k1",
+        level: Level = "token",
         bound: float = 10.0,
         spread: Spread = "sum",
         check_finite: bool = True,
@@ -64,11 +70,16 @@ class KLPenalty(Transform):
         horizon: float = 10_000.0,
     ) -> None:
         super().__init__()
-        check_estimator(estimator)
+        check_estimator(estimator, self.knows_distributions)
         if coeff < 0:
             raise ValueError(f"coeff={coeff}: a negative coefficient rewards distance from the reference")
         if spread not in ("sum", "tokens"):
             raise ValueError(f"spread is 'sum' or 'tokens', got {spread!r}")
+        if level not in ("token", "sequence"):
+            raise ValueError(f"level is 'token' or 'sequence', got {level!r}")
+        if level == "sequence" and estimator == "full":
+            raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
+        self.level = level
         self.kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
         self.estimator: Estimator = estimator
         self.bound, self.check_finite = bound, check_finite
@@ -86,6 +97,7 @@ class KLPenalty(Transform):
         padded: bool,
         *,
         reward_keys: tuple[NestedKey, NestedKey] = ("reward", "reward"),
+        full: Tensor | None = None,
     ) -> Tensor:
         """Write the penalty, and the reward with it.
 
@@ -97,6 +109,7 @@ class KLPenalty(Transform):
             kept: bool ``[rows, width]``, what is no padding.
             padded: whether results are as wide, or each row as long as it is.
             reward_keys: of the reward that is read, and of the one that is written.
+            full: the KL of each token's distribution, ``[rows, width]``, 0 where none counts: the estimator ``full``.
 
         Returns:
             The penalty, ``[rows, width]``.
@@ -110,8 +123,11 @@ class KLPenalty(Transform):
                     row, token = bad.nonzero()[0].tolist()
                     value = float(values[row, token].detach())
                     raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
-        ratio = log_ratio(gen, ref, scored)
-        kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=gen.where(scored, 0.0))
+        ratio, own = log_ratio(gen, ref, scored), gen.where(scored, 0.0)
+        if self.level == "sequence":
+            scored = _last(scored)
+            ratio, own = (value.sum(-1, keepdim=True).where(scored, 0.0) for value in (ratio, own))
+        kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own) if full is None else full
         put_rows(data, self.kl_key, kl, kept, padded)
         if self.add_to_reward:
             self._add_to_reward(data, kl, scored, kept, *reward_keys)
@@ -144,20 +160,18 @@ class KLPenalty(Transform):
             return
         batch = list(data.batch_size)
         width = kl.shape[-1]
-        one = list(reward.shape) == [*batch, 1]
+        one = list(reward.shape) in ([*batch, 1], [*batch, 1, 1])
         if not one and list(reward.shape) != [*batch, width, 1]:
             raise ValueError(
-                f"the reward is {list(reward.shape)}: neither one for each conversation, {[*batch, 1]}, nor one for "
-                f"each token, {[*batch, width, 1]}"
+                f"the reward is {list(reward.shape)}: neither one for each conversation, {[*batch, 1]} or "
+                f"{[*batch, 1, 1]}, nor one for each token, {[*batch, width, 1]}"
             )
         if one and self.spread == "sum":
             data.set(out_key, reward - penalty.sum(-1).reshape(reward.shape).to(reward.dtype))
             return
         whole = reward
         if one:
-            places = torch.arange(width, device=kl.device).expand_as(kl)
-            last = places == places.where(scored, -1).amax(-1, keepdim=True)
-            whole = (last * reward.reshape(-1, 1)).reshape(*batch, width, 1)
+            whole = (_last(scored) * reward.reshape(-1, 1)).reshape(*batch, width, 1)
         data.set(out_key, whole - penalty.reshape(whole.shape).to(whole.dtype))
 
     def _follow(self, kl: Tensor, ratio: Tensor, scored: Tensor) -> None:
@@ -180,6 +194,12 @@ class KLPenalty(Transform):
         shape = (*specs.shape, width, 1) if self.spread == "tokens" else spec.shape
         specs[keys[1]] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
         return specs
+
+
+def _last(scored: Tensor) -> Tensor:
+    """The last scored token of each row: bool ``[rows, width]``."""
+    places = torch.arange(scored.shape[-1], device=scored.device).expand_as(scored)
+    return places == places.where(scored, -1).amax(-1, keepdim=True)
 
 
 def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

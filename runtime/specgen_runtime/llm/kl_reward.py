@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -11,17 +12,69 @@ from torch import Tensor
 
 from specgen_runtime.llm.body import scorable
 from specgen_runtime.llm.entries import Sequences
-from specgen_runtime.llm.kl import made
 from specgen_runtime.llm.kl_penalty import KLPenalty
-from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, scored_tokens, scoring, zero_rows
+from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, zero_rows
 from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.llm.scored_tokens import WhichTokens, scoring
+from specgen_runtime.llm.scoring_models import (
+    RayScoringModels,
+    RowLayout,
+    ScoringModels,
+    model_of,
+)
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.services import RayService, actor_options
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["KLRewardTransform"]
+__all__ = ["KLRewardTransform", "RayKLRewardTransform"]
+
+_PROMPTS: NestedKey = ("tokens", "prompt")
+
+
+class Reference(ScoringModels):
+    """The model of a `KLRewardTransform`, ``"ref_model"``.
+
+    Args:
+        ref_model: makes it.
+        assistant_only: whether only answers are scored: what the assistant said, where that is known; else all behind
+            the prompt.
+        options: further keywords of `scoring`.
+
+    Raises:
+        ValueError: see `scoring`.
+    """
+
+    def __init__(
+        self, *, ref_model: Callable[[], TransformersWrapper], assistant_only: bool, **options: Any
+    ) -> None:
+        model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
+        super().__init__({"ref_model": model}, which=WhichTokens(assistant_only, empty="zero"))
+
+    def row_layout(self) -> RowLayout:
+        """Where rows are read, and how wide results are."""
+        known = super().row_layout()
+        return known._replace(reads=(*known.reads, _PROMPTS))
+
+    def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
+        """Which tokens are scored: bool ``[rows, width]``.
+
+        Args:
+            data: what the tokens were read from.
+            found: the tokens.
+        """
+        prompts = rows_at(data, _PROMPTS)
+        if not self.which.assistant_only or found.assistant is not None or prompts is None:
+            return super().tokens_to_score(data, found)
+        if isinstance(prompts, list):
+            behind = found.attention.cumsum(-1) > torch.tensor([len(row) for row in prompts])[:, None].to(
+                found.ids.device
+            )
+        else:
+            behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
+        return scorable(behind.expand_as(found.attention), found.attention)
 
 
 class KLRewardTransform(KLPenalty):
@@ -44,13 +97,22 @@ class KLRewardTransform(KLPenalty):
         tokenizer: instead of the reference's.
         assistant_only: whether only answers count.
         padding_side: of the reference's tokens; None for its own.
+        use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
+        actor_name: as for `RetrieveKL`, and so are `num_gpus`, `num_cpus`, `replicas`, `lifetime` and `timeout`.
         penalty: further keywords of `KLPenalty`.
 
     Raises:
-        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; or see `KLPenalty`.
+        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; or see `KLPenalty`. With
+            `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
     """
 
-    ref_model: TransformersWrapper
+    models: Reference | RayScoringModels
+
+    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
+        """Choose the class: `RayKLRewardTransform` for `use_ray_service`."""
+        if use_ray_service and cls is KLRewardTransform:
+            return super().__new__(RayKLRewardTransform)  # type: ignore[return-value]
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -67,11 +129,27 @@ class KLRewardTransform(KLPenalty):
         assistant_only: bool = True,
         padding_side: Literal["left", "right"] | None = None,
         use_ray_service: bool = False,
+        actor_name: str | None = None,
+        num_gpus: float | None = None,
+        num_cpus: float | None = None,
+        replicas: int = 1,
+        lifetime: Literal["detached"] | None = None,
+        timeout: float | None = None,
         **penalty: Any,
     ) -> None:
-        if use_ray_service:
+        ray = isinstance(self, RayKLRewardTransform)
+        actor = actor_options(
+            use_ray_service or ray,
+            actor_name=actor_name,
+            num_gpus=num_gpus,
+            num_cpus=num_cpus,
+            replicas=replicas,
+            lifetime=lifetime,
+            timeout=timeout,
+        )
+        if use_ray_service and not ray:
             raise ValueError(
-                "use_ray_service=True: this KLRewardTransform runs its model here; there is no Ray service"
+                f"{type(self).__name__} runs its model here: derive it from RayKLRewardTransform"
             )
         reads = [normal_key(key) for key in (["reward"] if in_keys is None else in_keys)]
         writes = (
@@ -83,17 +161,16 @@ class KLRewardTransform(KLPenalty):
                 f"log-probabilities; got {reads} and {writes}"
             )
         super().__init__(kl_key=writes[1], add_to_reward=add_to_reward, coeff=coef, **penalty)
-        self.assistant_only = assistant_only
         self.log_prob_key = normal_key(log_prob_key)
-        ref = made(ref_model, ref_model_factory, "ref_model")
-        self.__dict__["ref_model"] = scoring(
-            ref,
-            "ref_model",
-            assistant_only=False,
+        create = partial(
+            Reference,
+            ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
+            assistant_only=assistant_only,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,
         )
+        self.models = RayScoringModels(create, what="KLRewardTransform", options=actor) if ray else create()
         self.reward_keys = reads[0], writes[0]
         self.in_keys, self.out_keys = reads, writes
 
@@ -104,50 +181,35 @@ class KLRewardTransform(KLPenalty):
             raise KeyError(
                 f"KLRewardTransform reads {self.log_prob_key!r}, which is not in the tensordict ({held})"
             )
-        found = self.ref_model.sequences(tensordict)
-        gen = self._like(log_probs, found)
-        scored = self._scored(tensordict, found)
-        with torch.no_grad():
-            ref = self.ref_model.score(found, scored).log_probs.to(gen.dtype)
+        scores = self.models.score(tensordict)
+        attention = scores.attention
+        gen = self._like(log_probs, attention)
+        ref = scores.log_probs[0].to(gen.dtype)
         padded = isinstance(log_probs, Tensor)
         if len(self.out_keys) == 3:
-            put_rows(next_tensordict, self.out_keys[2], ref, found.attention, padded)
+            put_rows(next_tensordict, self.out_keys[2], ref, attention, padded)
         self.penalise(
-            next_tensordict, gen, ref, scored, found.attention, padded, reward_keys=self.reward_keys
+            next_tensordict, gen, ref, scores.scored, attention, padded, reward_keys=self.reward_keys
         )
         return next_tensordict
 
-    def _like(self, log_probs: Tensor | list[Tensor], found: Sequences) -> Tensor:
+    def _like(self, log_probs: Tensor | list[Tensor], attention: Tensor) -> Tensor:
         """The policy's log-probabilities at the places of the reference's tokens."""
-        lengths = found.attention.sum(-1).tolist()
+        lengths = attention.sum(-1).tolist()
         if isinstance(log_probs, list):
             if [len(row) for row in log_probs] == lengths:
                 values = torch.cat(log_probs)
-                return values.new_zeros(found.ids.shape).index_put(
-                    found.attention.nonzero(as_tuple=True), values
-                )
-        elif log_probs.numel() == found.ids.numel():
-            return log_probs.reshape(found.ids.shape)
+                return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
+        elif log_probs.numel() == attention.numel():
+            return log_probs.reshape(attention.shape)
         sizes = list(log_probs.shape) if isinstance(log_probs, Tensor) else [len(row) for row in log_probs]
         raise ValueError(
-            f"{self.log_prob_key!r} is {sizes}, but the reference reads tokens of {list(found.ids.shape)} "
+            f"{self.log_prob_key!r} is {sizes}, but the reference reads tokens of {list(attention.shape)} "
             f"(lengths {lengths}): they are not of the same tokens"
         )
 
-    def _scored(self, data: TensorDictBase, found: Sequences) -> Tensor:
-        prompts = rows_at(data, ("tokens", "prompt"))
-        if not self.assistant_only or found.assistant is not None or prompts is None:
-            return scored_tokens(found, self.assistant_only, empty="zero")
-        if isinstance(prompts, list):
-            behind = found.attention.cumsum(-1) > torch.tensor([len(row) for row in prompts])[:, None].to(
-                found.ids.device
-            )
-        else:
-            behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
-        return scorable(behind.expand_as(found.attention), found.attention)
-
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys[1:], self.ref_model)
+        return zero_rows(tensordict_reset, self.out_keys[1:], self.models.row_layout())
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._step(tensordict, moment_after(tensordict))
@@ -155,9 +217,43 @@ class KLRewardTransform(KLPenalty):
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         """The observation specs with the penalty and the reference's log-probabilities, `[*batch, pad_to]`."""
-        return row_specs(observation_spec, self.out_keys[1:], self.ref_model)
+        return row_specs(observation_spec, self.out_keys[1:], self.models.row_layout())
 
     def transform_reward_spec(self, reward_spec: Composite) -> Composite:
         """The reward specs; with `add_to_reward` without bounds."""
-        width = -1 if self.ref_model.pad_to is None else self.ref_model.pad_to
-        return self.reward_spec(reward_spec, width, self.reward_keys)
+        return self.reward_spec(reward_spec, self.models.row_layout().pad_to or -1, self.reward_keys)
+
+    def update_weights(
+        self,
+        weights: TensorDictBase | Mapping[str, Any],
+        which: Literal["ref_model"] = "ref_model",
+        version: int | None = None,
+    ) -> int:
+        """Copy new values into the reference; see `RetrieveKL.update_weights`."""
+        return self.models.update_weights(weights, which, version)
+
+    def weight_versions(self) -> dict[str, int]:
+        """The number of the reference's weights: 0 for those that it was made with."""
+        return self.models.weight_versions()
+
+    def close(self) -> None:
+        """Use Ray actors no more: those without a name end."""
+        self.models.close()
+
+
+class RayKLRewardTransform(KLRewardTransform):
+    """A `KLRewardTransform` whose reference runs in actors of a Ray cluster; see `RayRetrieveKL`.
+
+    Args:
+        kwargs: as for `KLRewardTransform`.
+
+    Raises:
+        Exception: as `RayRetrieveKL`.
+    """
+
+    models: RayScoringModels
+
+    @property
+    def service(self) -> RayService:
+        """The actors."""
+        return self.models.service

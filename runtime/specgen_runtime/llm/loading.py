@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,7 @@ from torch import nn
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["load_model", "load_tokenizer"]
+__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer"]
 
 
 def load_model(
@@ -67,3 +68,62 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
     kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
     return kind.from_pretrained(path, **further)
+
+
+def load_template(path: str) -> str:
+    """Return the chat template that a file has, as text.
+
+    Args:
+        path: the file, in UTF-8.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    return Path(path).read_text(encoding="utf-8")
+
+
+def check_recorded(path: str, *, tokenizer: str | None = None, template: str | None = None) -> None:
+    """Compare the folder of a tokenizer with what was recorded of it when its schema was built.
+
+    Args:
+        path: the folder; anything else, such as a name of the hub, is let pass.
+        tokenizer: the recorded SHA-256 of what its ``tokenizer.json`` says, but for padding and truncation.
+        template: that of its chat template.
+
+    Raises:
+        ValueError: one of them is another one now.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return
+    for what, recorded, saved in (
+        ("tokenizer", tokenizer, _saved_tokenizer),
+        ("chat template", template, _saved_template),
+    ):
+        text = None if recorded is None else saved(folder)
+        if recorded != (None if text is None else hashlib.sha256(text.encode("utf-8")).hexdigest()):
+            raise ValueError(
+                f"the {what} in {path!r} is not the one that was recorded: if it is meant to be another one, run"
+                " `specgen models lock`, then `specgen build`, and commit what they write"
+            )
+
+
+def _saved_tokenizer(folder: Path) -> str | None:
+    """What the fast tokenizer in a folder does; how it pads and cuts is what calls have left there."""
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        return None
+    state = json.loads(file.read_text(encoding="utf-8"))
+    kept = {name: value for name, value in state.items() if name not in ("padding", "truncation")}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _saved_template(folder: Path) -> str | None:
+    """The chat template in a folder: a file of its own, or a field of the tokenizer's configuration."""
+    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    found = json.loads(config.read_text(encoding="utf-8")).get("chat_template") if config.is_file() else None
+    if isinstance(found, list):  # several, by name
+        found = {one["name"]: one["template"] for one in found}.get("default")
+    return found if isinstance(found, str) else None

@@ -2,132 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.body import scorable
 from specgen_runtime.llm.containers import PARTS, LogProbs
-from specgen_runtime.llm.entries import Sequences, write_rows
+from specgen_runtime.llm.entries import write_rows
 from specgen_runtime.llm.ragged import stacked_rows
+from specgen_runtime.llm.scored_tokens import WhichTokens, scoring
+from specgen_runtime.llm.scoring_models import RowLayout, ScoringModels
 from specgen_runtime.llm.wrapper import TransformersWrapper
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = [
-    "RetrieveLogProb",
-    "moment_after",
-    "put_rows",
-    "row_specs",
-    "scored_tokens",
-    "scoring",
-    "zero_rows",
-]
-
-_SAID = {"tokenize": True, "return_assistant_tokens_mask": True, "return_dict": True, "return_tensors": "pt"}
-"""Keywords of tokenizers that are always so here."""
-
-
-def scoring(
-    model: TransformersWrapper,
-    name: str,
-    *,
-    assistant_only: bool,
-    tokenizer: Any = None,
-    tokenizer_kwargs: Mapping[str, Any] | None = None,
-    history_key: NestedKey | None = None,
-    padding_side: str | None = None,
-    device: DEVICE_TYPING | None = None,
-) -> TransformersWrapper:
-    """A model as one that scores conversations as asked for; the same one if nothing is.
-
-    Args:
-        model: one that scores.
-        name: of the argument, in messages.
-        assistant_only: whether only the assistant's tokens are scored.
-        tokenizer: instead of the model's.
-        tokenizer_kwargs: more keywords of `render_batch` or the template.
-        history_key: where conversations are.
-        padding_side: of the results.
-        device: where the model is moved.
-
-    Raises:
-        ValueError: the model generates, returns no log-probabilities, or cannot tell the assistant's tokens.
-    """
-    if model.generate:
-        raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
-    if not model.return_log_probs:
-        raise ValueError(f"{name} returns no log-probabilities: set return_log_probs=True")
-    if assistant_only and model.input_mode != "history":
-        raise ValueError(
-            f"assistant_only=True needs input_mode='history', {name} has input_mode={model.input_mode!r}: only "
-            "conversations tell what the assistant said; or set assistant_only=False"
-        )
-    if assistant_only and tokenizer is None and model.tokenizer is None:
-        raise ValueError(f"assistant_only=True needs a tokenizer: give one to {name} or as `tokenizer`")
-    if device is not None:
-        model.model.to(device)
-    keywords: dict[str, Any] = {
-        "tokenizer": tokenizer,
-        "history_key": history_key,
-        "padding_side": padding_side,
-    }
-    if tokenizer_kwargs is not None:
-        keywords |= _wrapper_keywords(model, tokenizer_kwargs)
-    asked = {
-        key: value for key, value in keywords.items() if value is not None and getattr(model, key) != value
-    }
-    return model.get_new_version(**asked) if asked else model
-
-
-def _wrapper_keywords(model: TransformersWrapper, tokenizer_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What keywords of tokenizers are among a wrapper's."""
-    given = dict(tokenizer_kwargs)
-    for name, value in _SAID.items():
-        if given.pop(name, value) != value:
-            raise ValueError(f"tokenizer_kwargs: {name} is {value!r} here, got {tokenizer_kwargs[name]!r}")
-    if given.pop("add_generation_prompt", False):
-        raise ValueError(
-            "tokenizer_kwargs: add_generation_prompt=True is for prompts; whole conversations are scored"
-        )
-    given.pop("padding", None)  # as the model's pad_output says
-    kept = {"max_length": given.pop("max_length", None), "padding_side": given.pop("padding_side", None)}
-    if not given.pop("truncation", True):
-        kept["max_length"] = None
-    for name in ("chat_template", "chat_template_name"):
-        kept[name] = given.pop(name, None)
-    return {**kept, "tokenizer_kwargs": {**model.tokenizer_kwargs, **given}}
-
-
-def scored_tokens(found: Sequences, assistant_only: bool, empty: str = "error") -> Tensor:
-    """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
-
-    Args:
-        found: tokens with their masks.
-        assistant_only: whether only the assistant's are.
-        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
-
-    Raises:
-        ValueError: a row has none; or it is not known what the assistant said.
-    """
-    if assistant_only and found.assistant is None:
-        raise ValueError(
-            "it is not known which tokens the assistant said: there is no masks.all_assistant_mask"
-        )
-    wanted = found.assistant if assistant_only and found.assistant is not None else found.attention
-    scored = scorable(wanted, found.attention)
-    if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
-        row = int((~any_).nonzero()[0])
-        raise ValueError(
-            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of the assistant that can be scored; "
-            "leave it out, or pass empty='zero'"
-        )
-    return scored
+__all__ = ["RetrieveLogProb", "moment_after", "put_rows", "row_specs", "zero_rows"]
 
 
 def put_rows(data: TensorDictBase, key: NestedKey, values: Tensor, kept: Tensor, padded: bool) -> None:
@@ -166,20 +59,20 @@ def _refuse_ragged(data: TensorDictBase) -> Tensor:
     )
 
 
-def row_specs(specs: Composite, keys: list[NestedKey], model: TransformersWrapper | None) -> Composite:
+def row_specs(specs: Composite, keys: list[NestedKey], layout: RowLayout) -> Composite:
     """The specs with a float32 value for each token at some keys, ``[*batch, pad_to]``.
 
     Args:
         specs: which are modified.
         keys: of the values.
-        model: whose `pad_to` it is; without one the width is that of the data, which partial resets cannot merge.
+        layout: whose `pad_to` it is; without one the width is that of the data, which partial resets cannot merge.
 
     Raises:
-        ValueError: the model's rows are not padded.
+        ValueError: the models' rows are not padded.
     """
-    if model is not None and not model.pad_output:
+    if not layout.pad_output:
         raise ValueError("an environment's tensors are padded: give models with pad_output=True, and pad_to")
-    width = -1 if model is None or model.pad_to is None else model.pad_to
+    width = -1 if layout.pad_to is None else layout.pad_to
     for key in keys:
         *container, name = as_tuple(key)
         if container and tuple(container) not in specs.keys(True):
@@ -188,11 +81,9 @@ def row_specs(specs: Composite, keys: list[NestedKey], model: TransformersWrappe
     return specs
 
 
-def zero_rows(
-    data: TensorDictBase, keys: list[NestedKey], model: TransformersWrapper | None
-) -> TensorDictBase:
+def zero_rows(data: TensorDictBase, keys: list[NestedKey], layout: RowLayout) -> TensorDictBase:
     """Write zeros at keys of `row_specs`: nothing is scored yet."""
-    width = 0 if model is None or model.pad_to is None else model.pad_to
+    width = layout.pad_to or 0
     zeros = torch.zeros(data.batch_size.numel(), width, device=data.device)
     for key in keys:
         put_rows(data, key, zeros, torch.ones_like(zeros, dtype=torch.bool), padded=True)
@@ -225,6 +116,9 @@ class RetrieveLogProb(Transform):
         padding_side: of results, ``"left"`` or ``"right"``; None for the model's.
         history_key: where conversations are; None for the model's.
         empty: what to do with a row without a token to score: ``"error"`` or ``"zero"``.
+        roles: whose tokens are the assistant's; see `scoring`. None for those of messages of the assistant.
+        exclude_tokens: tokens that have none; see `WhichTokens`.
+        mask_key: of a mask of those that have one; see `WhichTokens`.
 
     Raises:
         ValueError: the model generates, or cannot tell the assistant's tokens.
@@ -234,8 +128,6 @@ class RetrieveLogProb(Transform):
         >>> RetrieveLogProb(policy)(data)["next", "log_probs", "full"].shape
         torch.Size([2, 26])
     """
-
-    model: TransformersWrapper
 
     def __init__(
         self,
@@ -250,13 +142,15 @@ class RetrieveLogProb(Transform):
         padding_side: Literal["left", "right"] | None = None,
         history_key: NestedKey | None = None,
         empty: Literal["error", "zero"] = "error",
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
     ) -> None:
         key = normal_key(
             (*as_tuple(model.log_probs_key), "full") if log_probs_full_key is None else log_probs_full_key
         )
         super().__init__(in_keys=[], out_keys=[key])
-        self.assistant_only, self.detach, self.empty = assistant_only, detach, empty
-        self.__dict__["model"] = scoring(  # not a submodule: it is no part of the transform's state
+        model = scoring(
             model,
             "model",
             assistant_only=assistant_only,
@@ -265,19 +159,20 @@ class RetrieveLogProb(Transform):
             history_key=history_key,
             padding_side=padding_side,
             device=device,
+            roles=roles,
         )
-        self.in_keys = [self.model.input_key]
+        which = WhichTokens(assistant_only, empty, exclude_tokens, mask_key)
+        self.models = ScoringModels({"model": model}, which=which, detach=detach)
+        self.in_keys = [model.input_key]
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        found = self.model.sequences(tensordict)
-        scored = scored_tokens(found, self.assistant_only, self.empty)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.detach):
-            log_probs = self.model.score(found, scored).log_probs
-        put_rows(next_tensordict, self.out_keys[0], log_probs, found.attention, self.model.pad_output)
+        scores = self.models.score(tensordict)
+        padded = self.models.row_layout().pad_output
+        put_rows(next_tensordict, self.out_keys[0], scores.log_probs[0], scores.attention, padded)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return zero_rows(tensordict_reset, self.out_keys, self.model)
+        return zero_rows(tensordict_reset, self.out_keys, self.models.row_layout())
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         self._step(tensordict, moment_after(tensordict))
@@ -289,4 +184,4 @@ class RetrieveLogProb(Transform):
         Raises:
             ValueError: the model's rows are not padded.
         """
-        return row_specs(observation_spec, self.out_keys, self.model)
+        return row_specs(observation_spec, self.out_keys, self.models.row_layout())

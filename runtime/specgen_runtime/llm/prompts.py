@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["GroupedPrompts", "Prompts", "Row", "rows_of"]
+__all__ = ["GroupedPrompts", "Prompts", "Row", "is_chat", "rows_of"]
 
 Row = dict[str, Any]
 """A row of a data set: what is asked, and whatever else the reward needs to know."""
@@ -215,7 +215,7 @@ def rows_of(item: Any, prompt_key: str) -> list[Row]:
     """
     if isinstance(item, str):
         return [{prompt_key: item}]
-    if _is_chat(item):
+    if is_chat(item):
         return [{"messages": list(item)}]
     if isinstance(item, list | tuple):
         return [row for part in item for row in rows_of(part, prompt_key)]
@@ -227,12 +227,12 @@ def rows_of(item: Any, prompt_key: str) -> list[Row]:
     if key not in item:
         raise ValueError(f"a row has no {prompt_key!r} and no 'messages', but {', '.join(map(repr, item))}")
     prompt = item[key]
-    if isinstance(prompt, str) or _is_chat(prompt) or hasattr(prompt, "to_chats"):
+    if isinstance(prompt, str) or is_chat(prompt) or hasattr(prompt, "to_chats"):
         return [dict(item)]
     if (
         not prompt
         or not isinstance(prompt, list | tuple)
-        or not all(isinstance(one, str) or _is_chat(one) for one in prompt)
+        or not all(isinstance(one, str) or is_chat(one) for one in prompt)
     ):
         raise ValueError(
             f"{key!r} of a row is a string or a list of messages, got {prompt!r:.80}; a loader that collates messages"
@@ -250,7 +250,8 @@ def _at(value: Any, index: int) -> Any:
     return value[index] if isinstance(value, list | tuple) else value
 
 
-def _is_chat(value: Any) -> bool:
+def is_chat(value: Any) -> bool:
+    """Whether a value is a conversation: a list of messages, one at least."""
     return (
         isinstance(value, list | tuple)
         and bool(value)

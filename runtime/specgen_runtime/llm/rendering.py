@@ -66,8 +66,9 @@ def render_batch(
         roles: whose tokens these are.
         max_length: longer rows are cut, ids and mask alike.
         truncation_side: where: ``"left"`` or ``"right"``; None for the tokenizer's.
-        empty: what to do with a row none of whose tokens can be scored: ``"error"`` or ``"zero"``. The first token of
-            a row cannot be, since nothing precedes it.
+        empty: what to do with a row none of whose tokens can be scored: ``"error"``, ``"zero"``, or
+            ``"error_where_said"``: an error if somebody of `roles` says something in it. The first token of a row cannot be, since nothing
+            precedes it.
         variables: further variables of the template.
 
     Raises:
@@ -108,8 +109,9 @@ def render_batch(
     masks = [mask_of(ids[k], encoded["offset_mapping"][k], turns[k], special) for k in range(len(ids))]
     keep = _kept(tokenizer, max_length, truncation_side)
     ids, masks = [row[keep] for row in ids], [mask[keep] for mask in masks]
-    if empty == "error":
-        _check_scored(chats, masks, roles, max_length)
+    if empty != "zero":
+        said = [any(message["role"] in roles for message in chat) for chat in chats]
+        _check_scored(chats, masks, roles, max_length, [True] * len(chats) if empty == "error" else said)
     return Rendered(tuple(text), _ragged(ids, torch.int64), _ragged(masks, torch.bool), source)
 
 
@@ -137,10 +139,14 @@ def _ends_of_turns(tokenizer: Any) -> frozenset[int]:
 
 
 def _check_scored(
-    chats: Sequence[Chat], masks: Sequence[Sequence[bool]], roles: Collection[str], max_length: int | None
+    chats: Sequence[Chat],
+    masks: Sequence[Sequence[bool]],
+    roles: Collection[str],
+    max_length: int | None,
+    needed: Sequence[bool],
 ) -> None:
     for row, (chat, mask) in enumerate(zip(chats, masks, strict=True)):
-        if any(mask[1:]):
+        if any(mask[1:]) or not needed[row]:
             continue
         said = ", ".join(message["role"] for message in chat) or "no message"
         cut = "" if max_length is None else f", cut to max_length={max_length}"

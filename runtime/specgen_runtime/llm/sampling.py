@@ -15,7 +15,7 @@ from specgen_runtime.llm.body import device_of
 from specgen_runtime.llm.chosen import PLAIN, Warp
 from specgen_runtime.llm.head import evaluating
 
-__all__ = ["Answers", "GenerationSettings", "LogProbsOf", "generate_answers"]
+__all__ = ["Answers", "GenerationSettings", "LogProbsOf", "generate_answers", "single_token"]
 
 LogProbsOf: TypeAlias = Literal["sampled", "tempered", "model"]
 """Of which distribution log-probabilities are: the one that tokens are drawn from, it without truncation, the model's."""
@@ -134,7 +134,7 @@ class GenerationSettings:
         stop = rest.pop("eos_token_id", None)
         further_stop = [*_listed(rest.pop("stop", None)), *_listed(rest.pop("stop_sequences", None))]
         ids = _stop_ids(model, tokenizer) if stop is None else _listed(stop)
-        ids += [_single_token(one, tokenizer) for one in further_stop]
+        ids += [single_token(one, tokenizer) for one in further_stop]
         return cls(Warp(**warping) if sampling else PLAIN, sampling, samples, tuple(dict.fromkeys(ids)), rest)
 
     def warp_of(self, log_probs_of: LogProbsOf) -> Warp:
@@ -286,14 +286,18 @@ def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
     return [*_listed(configured), *_listed(getattr(tokenizer, "eos_token_id", None))]
 
 
-def _single_token(stop: int | str, tokenizer: Any) -> int:
-    if isinstance(stop, int):
-        return stop
-    ids = tokenizer.encode(stop, add_special_tokens=False) if tokenizer is not None else []
+def single_token(token: int | str, tokenizer: Any) -> int:
+    """The id of a token: itself, or that of a string.
+
+    Raises:
+        ValueError: the string is not one token.
+    """
+    if isinstance(token, int):
+        return token
+    ids = tokenizer.encode(token, add_special_tokens=False) if tokenizer is not None else []
     if len(ids) != 1:
-        raise ValueError(
-            f"a stop string is one token, got {stop!r}, which is {len(ids) or 'none without a tokenizer'}"
-        )
+        count = len(ids) or "none without a tokenizer"
+        raise ValueError(f"a string is to be one token here, got {token!r}, which is {count}")
     return int(ids[0])
 
 

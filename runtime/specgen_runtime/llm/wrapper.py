@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, cast
 
 import torch
@@ -10,16 +11,15 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
-from specgen_runtime.llm.answers import continued, message_of
-from specgen_runtime.llm.body import can_pack, scorable, score_tokens
+from specgen_runtime.llm.answers import message_of
+from specgen_runtime.llm.body import can_pack, scorable, score_tokens, states_before
 from specgen_runtime.llm.chosen import Chosen
 from specgen_runtime.llm.distribution import TokenDistribution
-from specgen_runtime.llm.entries import Sequences, chats_at, mask_at, texts_at, tokens_at, written_to
-from specgen_runtime.llm.head import Scorer, find_scorer
+from specgen_runtime.llm.entries import Sequences, chats_at, written_to
+from specgen_runtime.llm.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
+from specgen_runtime.llm.inputs import Inputs
 from specgen_runtime.llm.layout import InputMode, Layout, within
 from specgen_runtime.llm.loading import load_model, load_tokenizer
-from specgen_runtime.llm.ragged import Ragged
-from specgen_runtime.llm.rendering import render_batch
 from specgen_runtime.llm.sampling import GenerationSettings, LogProbsOf, generate_answers
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -48,7 +48,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
-        tokenizer: of `transformers`, or a path; needed but for tokens.
+        tokenizer: of `transformers`, or a path; needed but for tokens. None: the one that is where the model was loaded
+            from.
         input_mode: what is read.
         input_key: where; None for ``(mode, "prompt")`` or ``(mode, "full")``.
         attention_mask_key: where else the mask of tokens may be.
@@ -83,6 +84,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         log_probs_of: of which distribution log-probabilities are: ``"sampled"``, the one that tokens are drawn from;
             ``"tempered"``, with its temperature only; or ``"model"``.
         max_tokens: how many tokens are run at once when sequences are scored; None for all.
+        with_entropy: whether distributions (`get_dist`) compute entropies in the run that computes log-probabilities;
+            False does so in a run of its own, when one is asked for.
+        verify_head: when it is made sure that the logits are what the head makes of the body's states: ``"once"``, by a
+            probe, whose logits may be too small to tell; or ``"always"``, in each call that scores too, at the cost of
+            another run of the model. One that makes them in another way is run as a whole, with a warning.
 
     Raises:
         ValueError: keywords contradict each other, or there is no tokenizer.
@@ -123,6 +129,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         max_length: int | None = None,
         log_probs_of: LogProbsOf = "sampled",
         max_tokens: int | None = None,
+        with_entropy: bool = True,
+        verify_head: Literal["once", "always"] = "once",
     ) -> None:
         given = {
             name: value for name, value in locals().items() if name not in ("self", "model", "__class__")
@@ -131,6 +139,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if isinstance(model, str):
             given["tokenizer"] = tokenizer = model if tokenizer is None else tokenizer
             model = load_model(model)
+        if tokenizer is None and input_mode in ("history", "text"):
+            tokenizer = getattr(model, "name_or_path", None) or None  # where it was loaded from
         if isinstance(tokenizer, str):
             given["tokenizer"] = tokenizer = load_tokenizer(tokenizer)
         if input_mode not in MODES:
@@ -143,6 +153,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(
                 "calls of several threads are not put together: pass batches, and max_batch_size"
             )
+        if verify_head not in ("once", "always"):
+            raise ValueError(f"verify_head is 'once' or 'always', got {verify_head!r}")
         if layout not in (None, torch.strided):
             raise ValueError(
                 f"rows are lists of strided tensors, got layout={layout}; or set pad_output=True"
@@ -185,14 +197,14 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         container = {"history": history_key, "text": text_key, "tokens": tokens_key}[input_mode]
         part = "prompt" if generate else "full"
         self.input_key = within(container, part) if input_key is None else input_key
-        masks = [self.keys.attention_mask, self.keys.assistant_mask]
-        self.optional_in_keys: list[NestedKey] = []
-        if input_mode == "tokens":
-            self.optional_in_keys = [attention_mask_key, *([] if generate else masks)]
-        elif input_mode == "history" and prefer_tokens is not False:
-            self.optional_in_keys = [within(tokens_key, "full"), *(masks[:1] if generate else masks)]
+        self.inputs = Inputs(
+            *(input_mode, generate, self.input_key, attention_mask_key, self.keys, tokenizer),
+            *(chat_template, chat_template_name, self.tokenizer_kwargs, max_length, prefer_tokens),
+        )
+        self.optional_in_keys = self.inputs.optional_keys
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
+        self.with_entropy, self.verify_head = with_entropy, verify_head
         self._given = given
         self._scorer: Scorer | None = None
         self._packs: bool | None = None
@@ -249,66 +261,30 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             scored: bool ``[rows, width]``, those that are asked for.
             entropy: whether entropies are computed, too.
         """
-        return score_tokens(
-            self.scorer,
-            sequences.ids,
-            sequences.attention,
-            scored,
-            warp=self.warp,
-            entropy=entropy,
-            packed=self.packs,
-            max_tokens=self.max_tokens,
-            max_rows=self.max_batch_size,
-        )
+        return self._run(score_tokens, sequences, scored, warp=self.warp, entropy=entropy)
+
+    def states_before(self, sequences: Sequences, scored: Tensor) -> Tensor:
+        """Return what the logits of scored tokens are made of, ``[n, width]``, row by row; see `states_before`.
+
+        Args:
+            sequences: the tokens, ``[rows, width]``.
+            scored: bool ``[rows, width]``, at least one token, each with a predecessor.
+        """
+        return self._run(states_before, sequences, scored)
+
+    def _run(self, how: Callable[..., T], sequences: Sequences, scored: Tensor, **options: Any) -> T:
+        tokens = sequences.ids, sequences.attention, scored
+        options |= {"packed": self.packs, "max_tokens": self.max_tokens, "max_rows": self.max_batch_size}
+        try:
+            return how(self.scorer, *tokens, **options, verify=self.verify_head == "always")
+        except HeadDiffersError as error:
+            warnings.warn(f"{error}: it is run as a whole from now on", stacklevel=3)
+            self._scorer = LogitsScorer(self.model)
+            return how(self._scorer, *tokens, **options)
 
     def sequences(self, tensordict: TensorDictBase) -> Sequences:
-        """Return the tokens of what is read, with the assistant's mask where it is known.
-
-        Raises:
-            KeyError: what is read is not there.
-            ValueError: a sequence is longer than `pad_to`, or a template refuses a conversation.
-        """
-        if self.input_mode == "tokens":
-            found = self._given_tokens(tensordict, self.input_key)
-            if found is None:
-                raise KeyError(f"a language model reads {self.input_key!r}, which is not in the tensordict")
-            return found
-        known = None
-        if self.input_mode == "history" and self.prefer_tokens is not False:
-            known = self._given_tokens(tensordict, key := within(self.tokens_key, "full"))
-            if not self.generate and known is not None and known.assistant is not None:
-                return known
-            if not self.generate and self.prefer_tokens:
-                raise KeyError(
-                    f"prefer_tokens=True: {key!r}, or the assistant's mask, is not in the tensordict"
-                )
-        if self.input_mode == "text":
-            text = texts_at(tensordict, self.input_key)
-            ids = self.tokenizer(text, **{"add_special_tokens": False, **self.tokenizer_kwargs})["input_ids"]
-            rows = [torch.as_tensor(row, dtype=torch.int64)[: self.max_length] for row in ids]
-            return self.keys.sequences(Ragged.of(rows, torch.int64), None, text)
-        options = {"assistant_mask": not self.generate, "empty": "zero", **self.tokenizer_kwargs}
-        rendered = render_batch(
-            chats_at(tensordict, self.input_key),
-            self.tokenizer,
-            chat_template=self.chat_template,
-            chat_template_name=self.chat_template_name,
-            add_generation_prompt=self.generate,
-            max_length=self.max_length,
-            **options,
-        )
-        ids = rendered.ids
-        if known is not None and self.generate:
-            ids = Ragged.of(continued(rendered.text, ids.rows(), known.rows(), self.tokenizer))
-        return self.keys.sequences(ids, rendered.assistant, rendered.text)
-
-    def _given_tokens(self, data: TensorDictBase, key: NestedKey) -> Sequences | None:
-        if key == within(self.tokens_key, "prompt"):  # the masks are of whole sequences
-            return tokens_at(data, key, [self.attention_mask_key])
-        found = tokens_at(data, key, [self.keys.attention_mask, self.attention_mask_key])
-        if found is None:
-            return None
-        return found._replace(assistant=mask_at(data, self.keys.assistant_mask, found))
+        """Return the tokens of what is read, with the assistant's mask where it is known; see `Inputs.sequences`."""
+        return self.inputs.sequences(tensordict)
 
     def forward(
         self, tensordict: TensorDictBase, *, tensordict_out: TensorDictBase | None = None
@@ -374,14 +350,12 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         scored = scorable(asked, found.attention)
         shape = (*tensordict.batch_size, found.ids.shape[-1])
 
-        def run() -> Chosen:
-            return Chosen(
-                *(cast("Tensor", one).reshape(shape) for one in self.score(found, scored, entropy=True))
-            )
+        def run(entropy: bool) -> Chosen:
+            log_probs, entropies = self.score(found, scored, entropy=entropy)
+            return Chosen(log_probs.reshape(shape), None if entropies is None else entropies.reshape(shape))
 
-        return TokenDistribution(
-            found.ids.reshape(shape), found.attention.reshape(shape), scored.reshape(shape), run
-        )
+        masks = found.attention.reshape(shape), scored.reshape(shape)
+        return TokenDistribution(found.ids.reshape(shape), *masks, run, self.with_entropy)
 
     def log_prob(self, tensordict: TensorDictBase) -> Tensor:
         """Return the log-probabilities of whole sequences, ``[*batch, time]``; nothing is written."""

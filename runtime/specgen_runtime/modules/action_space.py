@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.specs import Categorical, Composite, OneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -21,6 +22,7 @@ def action_leaf(spec: TensorSpec, action_key: NestedKey = "action") -> TensorSpe
     Raises:
         KeyError: if a composite has no such entry.
     """
+    spec = own_spec(spec)
     if not isinstance(spec, Composite):
         return spec
     if action_key not in spec.keys(True, True):
@@ -57,6 +59,7 @@ def find_action_space(
 
 
 def _encoding(space: str | TensorSpec, action_key: NestedKey) -> ActionSpace:
+    space = own_spec(space)
     if isinstance(space, TensorSpec):
         space = action_leaf(space, action_key)
         if isinstance(space, OneHot):

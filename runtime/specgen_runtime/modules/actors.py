@@ -15,6 +15,7 @@ from tensordict.nn import (
 )
 from torch import nn
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
 from specgen_runtime.modules.safe import (
     SafeModule,
@@ -53,6 +54,7 @@ class Actor(SafeModule):
         inplace: bool | str = True,
     ) -> None:
         outputs = ["action"] if out_keys is None else out_keys
+        spec = own_spec(spec)
         if "action" in outputs and isinstance(spec, TensorSpec) and not isinstance(spec, Composite):
             spec = Composite(action=spec)
         super().__init__(

@@ -7,6 +7,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import action_leaf, entry
 from specgen_runtime.modules.exploration import explores, fall
 from specgen_runtime.specs import TensorSpec
@@ -83,6 +84,7 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
 
     @spec.setter
     def spec(self, spec: TensorSpec) -> None:
+        spec = own_spec(spec)
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"spec must be the spec of the action, got {type(spec).__name__}")
         self._leaf = action_leaf(spec, self.action_key)

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
 from torch import Tensor, nn
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
@@ -90,6 +91,7 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         spec: TensorSpec | None = None,
     ) -> None:
         super().__init__()
+        spec = own_spec(spec)
         value_key = "action_value" if action_value_key is None else action_value_key
         keys = ["action", value_key] if out_keys is None else list(out_keys)
         if len(keys) != 2:
@@ -192,7 +194,7 @@ class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
         self.action_value_key: NestedKey = action_value_key
         self.make_log_softmax = make_log_softmax
         self.register_buffer("support", support)
-        self._spec = spec
+        self._spec = choice.spec
 
     @property
     def spec(self) -> TensorSpec | None:

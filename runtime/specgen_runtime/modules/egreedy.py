@@ -8,6 +8,7 @@ from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import expand_as_right
 from torch import Tensor
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import action_leaf, entry
 from specgen_runtime.modules.exploration import action_batch, explores, fall
 from specgen_runtime.specs import TensorSpec
@@ -54,6 +55,7 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
+        spec = own_spec(spec)
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"spec must be the spec of the action, got {type(spec).__name__}")
         if not 0.0 <= eps_end <= eps_init <= 1.0:

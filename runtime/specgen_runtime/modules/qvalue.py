@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
 from torch import Tensor, nn
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
@@ -49,6 +50,7 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         spec: TensorSpec | None = None,
     ) -> None:
         super().__init__()
+        spec = own_spec(spec)
         value_key = "action_value" if action_value_key is None else action_value_key
         keys = ["action", value_key, "chosen_action_value"] if out_keys is None else list(out_keys)
         if len(keys) != 3 or keys[1] != value_key:
@@ -164,7 +166,7 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
         super().__init__(module, choice)
         self.action_space: ActionSpace = choice.action_space
         self.action_value_key: NestedKey = value_key
-        self._spec = spec
+        self._spec = choice.spec
 
     @property
     def spec(self) -> TensorSpec | None:

@@ -17,6 +17,7 @@ from tensordict.nn import (
 )
 from torch import Tensor, nn
 
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
@@ -35,6 +36,7 @@ def output_specs(spec: TensorSpec | None, out_keys: Iterable[NestedKey]) -> Comp
             inside of what is written, as the parts of an action that is a tensordict are.
     """
     keys = [unravel_key(key) for key in out_keys]
+    spec = own_spec(spec)
     if spec is None:
         specs = Composite()
     elif not isinstance(spec, TensorSpec):
@@ -96,6 +98,7 @@ class OutputSpecs(TensorDictModuleBase):  # type: ignore[misc]
 
     @spec.setter
     def spec(self, spec: Composite) -> None:
+        spec = own_spec(spec)
         if not isinstance(spec, Composite):
             raise TypeError(f"spec must be a Composite of the outputs by key, got {type(spec).__name__}")
         self._spec = spec
@@ -227,7 +230,8 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             num_samples=num_samples,
             generator=generator,
         )
-        if spec is not None and not isinstance(spec, Composite) and isinstance(spec, TensorSpec):
+        spec = own_spec(spec)
+        if isinstance(spec, TensorSpec) and not isinstance(spec, Composite):
             (key,) = _only(self.dist_sample_keys, "draws")
             spec = Composite({key: spec})
         self.register_spec(safe=safe, spec=spec)
@@ -259,7 +263,7 @@ class SafeSequential(OutputSpecs, TensorDictSequential):  # type: ignore[misc]
     def _collect_specs(self, modules: Iterable[Any]) -> None:
         specs = Composite()
         for module in modules:
-            known = getattr(module, "spec", None)
+            known = own_spec(getattr(module, "spec", None))
             written = (
                 known if isinstance(known, Composite) else output_specs(None, getattr(module, "out_keys", ()))
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -147,13 +148,13 @@ class LossModule(SelectingModule):
 
     def make_value_estimator(
         self,
-        value_type: EstimatorType | ValueEstimatorBase | str | None = None,
+        value_type: EstimatorType | ValueEstimatorBase | Enum | str | None = None,
         **hyperparams: Any,
     ) -> Self:
         """Build the value estimator, and return the loss.
 
         Args:
-            value_type: a member of `ValueEstimators` or its name, an estimator, or a class of estimators;
+            value_type: a member of `ValueEstimators`, or of TorchRL's, or its name; an estimator, or a class of them;
                 None for the default of the loss.
             **hyperparams: for the estimator's constructor, over its defaults (``gamma=0.99, lmbda=0.95,
                 differentiable=True``). The ``value_network`` of a built one is by default the network of the loss that

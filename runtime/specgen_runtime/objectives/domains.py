@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.objectives.parameters import device_of
 from specgen_runtime.specs import Bounded, Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
@@ -93,6 +94,7 @@ def _leaf(spec: TensorSpec, key: NestedKey, owner: str) -> tuple[TensorSpec, int
     Raises:
         KeyError: if a composite has none.
     """
+    spec = own_spec(spec)
     if not isinstance(spec, Composite):
         return spec, 0
     path = as_tuple(key)

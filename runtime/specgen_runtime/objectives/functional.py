@@ -17,6 +17,7 @@ from specgen_runtime.objectives.parameters import (
     coefficient,
     common_parameters,
     copy_values,
+    device_of,
     take_parameters,
     target_parameters,
 )
@@ -360,7 +361,10 @@ class FunctionalModule(TensorDictModuleParent):
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]
-            if buffer is not None and buffer.numel() == 1:
+            if buffer is None:
+                device = device_of(self.parameters())
+                value = coefficient(name, value, device=device, dtype=torch.get_default_dtype())
+            elif buffer.numel() == 1:
                 buffer.fill_(value)
                 return
         super().__setattr__(name, value)
@@ -372,11 +376,14 @@ class FunctionalModule(TensorDictModuleParent):
     else:
 
         def __getattr__(self, name: str) -> Any:
-            """Target parameters under both their names, also where they are a view of the parameters."""
+            """Target parameters under both their names, also where they are a view; whether there are own ones (``delay_…``)."""
+            networks = self.__dict__.get("_networks", {})
             network = _network_of_target(name) if name.endswith("_params") else None
-            if network is not None and network in self.__dict__.get("_networks", {}):
+            if network is not None and network in networks:
                 own = self._modules.get(f"target_{network}_params")
                 return self._params(network).data if own is None else own
+            if name.startswith("delay_") and (delayed := f"{name[6:]}_network") in networks:
+                return delayed in self._has_updater
             return super().__getattr__(name)
 
 

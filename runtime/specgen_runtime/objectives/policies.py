@@ -177,8 +177,12 @@ class CertainPolicy(PolicyDistribution):
 
 
 def is_random_policy(module: nn.Module) -> bool:
-    """Whether a module gives a distribution that is not certain of one action."""
-    if not hasattr(module, "get_dist"):
+    """Whether a module gives a distribution that is not certain of one action.
+
+    An `Actor` gives one that is, the action that it writes; TorchRL's does, too.
+    """
+    giver = next((cls for cls in type(module).__mro__ if "get_dist" in vars(cls)), None)
+    if giver is None or giver.__name__ == "Actor":
         return False
     classes = [getattr(part, "distribution_class", None) for part in module.modules()]
     return not any(getattr(one, "__name__", "") in ("Delta", "TanhDelta") for one in classes)

@@ -41,6 +41,7 @@ class SelectingModule(ReadingModule):
 
     out_keys: ClassVar[list[str]] = []
     parts: ClassVar[Mapping[str, LossPart]] = {}
+    _selects = False
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -84,15 +85,23 @@ class SelectingModule(ReadingModule):
                 f"{type(self).__name__}.select_out_keys takes some of {', '.join(self.out_keys_source)}; "
                 f"got {', '.join(map(repr, out_keys)) or 'none'}"
             )
-        self.__dict__["out_keys"] = list(out_keys)
+        self.__dict__ |= {"out_keys": list(out_keys), "_selects": True}
         return self
 
     def reset_out_keys(self) -> Self:
         """Return every entry again."""
         self.__dict__.pop("out_keys", None)
+        self._selects = False
         if (returned := self.out_keys_source) != type(self).out_keys:
             self.__dict__["out_keys"] = returned
         return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        buffers = self.__dict__.get("_buffers", {})
+        comes_or_goes = name in buffers and (buffers[name] is None) is not (value is None)
+        super().__setattr__(name, value)
+        if comes_or_goes and not self._selects:
+            self.reset_out_keys()  # entries may come and go with a coefficient
 
     def _further_keys(self) -> list[NestedKey]:
         """What the loss reads if it is there, besides its ``in_keys``."""
@@ -106,7 +115,7 @@ class SelectingModule(ReadingModule):
     @contextmanager
     def _selected(self, *out_keys: str) -> Iterator[None]:
         """Within it, these entries are selected; every one, if none is given."""
-        before = self.__dict__.get("out_keys")
+        before, selects = self.__dict__.get("out_keys"), self._selects
         if out_keys:
             self.select_out_keys(*out_keys)
         else:
@@ -114,8 +123,9 @@ class SelectingModule(ReadingModule):
         try:
             yield
         finally:
+            self._selects = selects
             if before is None:
-                self.reset_out_keys()
+                self.__dict__.pop("out_keys", None)
             else:
                 self.__dict__["out_keys"] = before
 

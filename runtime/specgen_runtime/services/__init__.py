@@ -1,5 +1,6 @@
 """Objects that live in processes of their own and are called from here."""
 
-from specgen_runtime.services.ray import RayService
+from specgen_runtime.services.ray import ActorOptions, RayService, actor_options
+from specgen_runtime.services.settings import described
 
-__all__ = ["RayService"]
+__all__ = ["ActorOptions", "RayService", "actor_options", "described"]

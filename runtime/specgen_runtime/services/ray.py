@@ -1,18 +1,74 @@
-"""`RayService`: an object in an actor of a Ray cluster, whose methods are called from here."""
+"""`RayService`: an object in actors of a Ray cluster, whose methods are called from here."""
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from specgen_runtime.envs.batched.messages import Failure, dumps, loads
 from specgen_runtime.extras import import_extra
 
-__all__ = ["RayService"]
+__all__ = ["ActorOptions", "RayService", "actor_options"]
+
+TIMEOUT = 120.0
+"""How many seconds an actor has to start, and a call to answer, unless it is said."""
 
 _NAMED: dict[str, Any] = {}
 """Actors with a name, which others may use: Ray ends an actor when the process that made it drops the last handle."""
+
+
+class ActorOptions(TypedDict, total=False):
+    """Keywords of what runs in Ray actors with ``use_ray_service=True``; see `RayService`."""
+
+    actor_name: str | None
+    num_gpus: float | None
+    num_cpus: float | None
+    replicas: int
+    lifetime: Literal["detached"] | None
+    timeout: float | None
+
+
+_DEFAULTS: ActorOptions = {
+    "actor_name": None,
+    "num_gpus": None,
+    "num_cpus": None,
+    "replicas": 1,
+    "lifetime": None,
+    "timeout": None,
+}
+
+
+def actor_options(use_ray_service: bool, **given: Unpack[ActorOptions]) -> ActorOptions:
+    """Check the keywords of Ray actors, before there is one; those that are left out get their defaults.
+
+    Args:
+        use_ray_service: whether there will be an actor.
+        given: the keywords.
+
+    Raises:
+        ValueError: one says something without `use_ray_service`, or something that can't be.
+    """
+    options: ActorOptions = {**_DEFAULTS, **given}
+    said = [name for name, value in options.items() if value != _DEFAULTS.get(name)]
+    if said and not use_ray_service:
+        raise ValueError(f"{', '.join(said)}: only with use_ray_service=True")
+    replicas, timeout, lifetime = options["replicas"], options["timeout"], options["lifetime"]
+    for name, number in (("num_gpus", options["num_gpus"]), ("num_cpus", options["num_cpus"])):
+        if number is not None and not number >= 0:
+            raise ValueError(f"{name} is 0 or more, got {number}")
+    if not isinstance(replicas, int) or replicas < 1:
+        raise ValueError(f"replicas is a whole number from 1 on, got {replicas}")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout is a number of seconds above 0, got {timeout}")
+    if options["actor_name"] == "":
+        raise ValueError("actor_name is empty: leave it out for an actor without a name")
+    if lifetime not in (None, "detached"):
+        raise ValueError(f"lifetime is None or 'detached', got {lifetime!r}")
+    if lifetime is not None and options["actor_name"] is None:
+        raise ValueError("lifetime='detached' needs actor_name: nobody could find the actor again")
+    return options
 
 
 class RayService:
@@ -22,24 +78,33 @@ class RayService:
     and tensors arrive on the CPU; gradients do not cross. What a method raises is raised here, with its type and
     the traceback of the actor as a note. A service with a name can itself be pickled: the copy uses the same actor.
 
+    With `replicas` there are as many actors, each with an object of its own: `call` takes the one that has the fewest
+    calls of this process to answer, in turn; `call_all` takes all.
+
     Args:
         create: makes the object; called once, in the actor.
         what: what it is, for messages.
-        name: of the actor. If the cluster has an actor of that name, it is used, and `create` is not called.
-        settings: what has to be the same in everyone who uses an actor of that name.
-        num_cpus: that the actor occupies. None: 0, so that it starts on a cluster whose processors are all taken.
-        num_gpus: that the actor occupies. None: 0.
-        timeout: how many seconds the actor has to start, and a call to answer.
+        actor_name: of the actor. If the cluster has an actor of that name, it is used, and `create` is not called.
+            Replicas have this name with ``.1``, ``.2`` and so on behind it.
+        settings: what has to be the same in everyone who uses an actor of that name, such as its arguments as
+            `described` tells them.
+        num_gpus: that each actor occupies. None: 0.
+        num_cpus: that each actor occupies. None: 0, so that it starts on a cluster whose processors are all taken.
+        replicas: how many actors.
+        lifetime: None for an actor that ends with the process that made it; ``"detached"`` for one with a name that
+            stays until it is killed.
+        timeout: how many seconds an actor has to start, and a call to answer. None: 120.
 
     Attributes:
-        name: of the actor, or None.
+        actor_name: of the actor, or None.
         closed: whether it was closed or killed here.
 
     Raises:
         ImportError: Ray is not installed.
         TypeError: `create` can't be pickled.
-        ValueError: the actor of that name has other settings.
+        ValueError: the actor of that name has other settings; or an argument can't be.
         TimeoutError: the actor did not start in time.
+        RuntimeError: it ended while it started.
         Exception: what `create` raised.
     """
 
@@ -48,15 +113,13 @@ class RayService:
         create: Callable[[], object],
         *,
         what: str,
-        name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        num_cpus: float | None = None,
-        num_gpus: float | None = None,
-        timeout: float = 120.0,
+        **options: Unpack[ActorOptions],
     ) -> None:
-        self.name = name
+        options = actor_options(True, **options)
+        self.actor_name = options["actor_name"]
+        self._timeout = options["timeout"] or TIMEOUT
         self._what = what
-        self._timeout = timeout
         self.closed = False
         self._ray = ray = _import_ray(what)
         try:
@@ -68,25 +131,39 @@ class RayService:
             ) from error
         if not ray.is_initialized():
             ray.init()
-        wanted = dict(settings or {})
-        options: dict[str, Any] = {"num_cpus": num_cpus or 0, "num_gpus": num_gpus or 0}
-        if name is not None:
-            # One request: of two that ask for the same name at the same time, one finds the actor of the other.
-            options |= {"name": name, "get_if_exists": True}
+        replicas = options["replicas"]
+        wanted = {**(settings or {}), "replicas": str(replicas)}
+        needs: dict[str, Any] = {name: options[name] or 0 for name in ("num_cpus", "num_gpus")}
         own = uuid.uuid4().hex
-        self._actor: Any = ray.remote(_Host).options(**options).remote(pickled, wanted, own)
+        self._names = [self.actor_name and _name_of(self.actor_name, k) for k in range(replicas)]
+        is_another = [name is not None and _is_there(ray, name) for name in self._names]
+        self._actors: list[Any] = []
+        for name in self._names:
+            if name is not None:
+                # One request: of two that ask for the same name at the same time, one finds the actor of the other.
+                needs |= {"name": name, "get_if_exists": True, "lifetime": options["lifetime"]}
+            self._actors.append(ray.remote(_Host).options(**needs).remote(pickled, wanted, own))
+        self._use_in_turn()
         try:
-            found, maker = self._get(self._actor.start.remote(), "start")
-            differing = [key for key in sorted({*wanted, *found}) if wanted.get(key) != found.get(key)]
-            if differing:
-                told = "; ".join(f"{key} is {found.get(key)}, not {wanted.get(key)}" for key in differing)
-                raise ValueError(f"the actor {name!r} is another {what}: {told}. Give this one another name")
+            for place, actor in enumerate(self._actors):
+                found, maker = self._get(actor.identity.remote(), "start")
+                is_another[place] = maker != own
+                differing = [key for key in sorted({*wanted, *found}) if wanted.get(key) != found.get(key)]
+                if differing:
+                    told = "; ".join(f"{key} is {found.get(key)}, not {wanted.get(key)}" for key in differing)
+                    raise ValueError(
+                        f"the actor {self._names[place]!r} is another {what}: {told}. Give this one another name"
+                    )
+            for request in [actor.start.remote() for actor in self._actors]:
+                self._get(request, "start")
         except BaseException:
-            if name is None:
-                self.kill()
+            for actor, found in zip(self._actors, is_another, strict=True):
+                if not found:
+                    ray.kill(actor)
             raise
-        if name is not None and maker == own:
-            _NAMED[name] = self._actor
+        for name, actor, found in zip(self._names, self._actors, is_another, strict=True):
+            if name is not None and not found:
+                _NAMED[name] = actor
         context = ray.get_runtime_context()
         self._address, self._namespace = context.gcs_address, context.namespace
 
@@ -98,25 +175,55 @@ class RayService:
             TimeoutError: there was no answer in time.
             Exception: what the method raised.
         """
-        if self.closed:
-            raise RuntimeError(f"this {self._what} in a Ray actor is closed")
-        request = self._actor.do.remote(dumps((method, args, kwargs)))
-        return self._get(request, f"answer {method}")
+        self._refuse_if_closed()
+        data = dumps((method, args, kwargs))
+        with self._choosing:
+            self._turn += 1
+            count = len(self._actors)
+            place = min(range(count), key=lambda k: (self._unanswered[k], (k - self._turn) % count))
+            self._unanswered[place] += 1
+        try:
+            return self._get(self._actors[place].do.remote(data), f"answer {method}")
+        finally:
+            with self._choosing:
+                self._unanswered[place] -= 1
+
+    def call_all(self, method: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Run a method of the object in each replica, and return what they return.
+
+        Raises:
+            Exception: as `call`; other replicas may have run it.
+        """
+        self._refuse_if_closed()
+        data = self._ray.put(dumps((method, args, kwargs)))
+        requests = [actor.do.remote(data) for actor in self._actors]
+        return [self._get(request, f"answer {method}") for request in requests]
 
     def close(self) -> None:
         """Use the actor no more: one without a name ends, one with a name stays while the process lives that made it."""
-        if self.name is None:
+        if self.actor_name is None:
             self.kill()
         self.closed = True
-        self._actor = None
+        self._actors = []
 
     def kill(self) -> None:
         """End the actor, for everyone who uses it."""
-        if self._actor is not None and self._ray.is_initialized():
-            self._ray.kill(self._actor)
-            _NAMED.pop(self.name or "", None)
+        if self._ray.is_initialized():
+            for actor in self._actors:
+                self._ray.kill(actor)
+        for name in self._names:
+            _NAMED.pop(name or "", None)
         self.closed = True
-        self._actor = None
+        self._actors = []
+
+    def _refuse_if_closed(self) -> None:
+        if self.closed:
+            raise RuntimeError(f"this {self._what} in a Ray actor is closed")
+
+    def _use_in_turn(self) -> None:
+        self._choosing = threading.Lock()
+        self._unanswered = [0] * len(self._actors)
+        self._turn = uuid.uuid4().int  # processes begin with different replicas
 
     def _get(self, request: Any, doing: str) -> Any:
         ray = self._ray
@@ -135,18 +242,24 @@ class RayService:
         return answer
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.name is None:
+        if self.actor_name is None:
             raise TypeError(
                 f"this {self._what} in a Ray actor has no name by which another process could find it"
             )
-        return {name: value for name, value in self.__dict__.items() if name not in ("_ray", "_actor")}
+        here = ("_ray", "_actors", "_choosing", "_unanswered", "_turn")
+        return {name: value for name, value in self.__dict__.items() if name not in here}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._ray = ray = _import_ray(self._what)
         if not ray.is_initialized():
             ray.init(address=self._address, namespace=self._namespace)
-        self._actor = None if self.closed else ray.get_actor(self.name, self._namespace)
+        names = [] if self.closed else self._names
+        try:
+            self._actors = [ray.get_actor(name, self._namespace) for name in names]
+        except ValueError as error:
+            raise RuntimeError(f"the actor of this {self._what} is gone: {error}") from error
+        self._use_in_turn()
 
 
 class _Host:
@@ -156,12 +269,16 @@ class _Host:
         self.create, self.settings, self.maker = create, settings, maker
         self.hosted: Any = None
 
+    def identity(self) -> bytes:
+        """The settings, and who asked for the actor; pickled."""
+        return dumps((self.settings, self.maker))
+
     def start(self) -> bytes:
-        """Make the object, if it is not there; pickled, the settings and who asked for it, or `Failure`."""
+        """Make the object, if it is not there; pickled, None or `Failure`."""
         try:
             if self.hosted is None:
                 self.hosted = loads(self.create)()
-            return dumps((self.settings, self.maker))
+            return dumps(None)
         except Exception as error:
             return dumps(Failure(error))
 
@@ -172,6 +289,18 @@ class _Host:
             return dumps(getattr(self.hosted, method)(*args, **kwargs))
         except Exception as error:
             return dumps(Failure(error))
+
+
+def _name_of(actor_name: str, replica: int) -> str:
+    return f"{actor_name}.{replica}" if replica else actor_name
+
+
+def _is_there(ray: Any, name: str) -> bool:
+    try:
+        ray.get_actor(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _import_ray(what: str) -> Any:

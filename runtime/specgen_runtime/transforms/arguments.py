@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import ArrayLike
 
-__all__ = ["as_float_tensor", "as_numbers", "in_dtype"]
+__all__ = ["as_float_tensor", "as_numbers", "dtype_name", "in_dtype"]
 
 
 def as_float_tensor(value: ArrayLike, keyword: str) -> Tensor:
@@ -48,6 +48,11 @@ def as_numbers(value: ArrayLike, keyword: str, dtype: torch.dtype) -> Tensor:
     if made.is_complex() or not same or (made.is_floating_point() and not dtype.is_floating_point):
         raise TypeError(f"{keyword} is {str(dtype).removeprefix('torch.')}, got {made.dtype}")
     return made.detach().to(dtype, copy=True)
+
+
+def dtype_name(value: torch.dtype | str) -> str:
+    """The name of a dtype, such as ``"float32"``; text as it is."""
+    return str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value
 
 
 @overload

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from tensordict import TensorDict
+from tensordict import TensorDictBase
 
 from specgen_runtime.envs.overrides import overrides_rand_action
 from specgen_runtime.envs.random_actions import draw_masked_actions
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Masks", "base_action_masks", "base_rand_action"]
 
+T = TypeVar("T", bound=TensorDictBase)
+
 Masks: TypeAlias = tuple[tuple[NestedKey, NestedKey], ...]
 """Actions, each with the observation that tells its allowed values."""
 
 
-def base_action_masks(env: TransformedEnv) -> Masks:
+def base_action_masks(env: TransformedEnv[Any, Any]) -> Masks:
     """The action masks of the base environment and of transforms, as far as they are those of the outer actions.
 
     A mask holds until a later transform changes the action, leaves the mask out or gives it another shape.
@@ -43,7 +45,7 @@ def base_action_masks(env: TransformedEnv) -> Masks:
     return tuple(dict(fitting).items())
 
 
-def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> TensorDict | None:
+def base_rand_action(env: TransformedEnv[T, Any], tensordict: T | None) -> T | None:
     """Draw an action that the base environment allows, or as its own `rand_action` does; None if neither applies.
 
     Raises:
@@ -52,7 +54,7 @@ def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> Tens
     base: Any = env.base_env
     masks = env._action_masks
     if masks:
-        allowed: TensorDict = draw_masked_actions(
+        allowed: T = draw_masked_actions(
             env._env_layout, env.reset() if tensordict is None else tensordict, masks
         )
         return allowed
@@ -63,11 +65,11 @@ def base_rand_action(env: TransformedEnv, tensordict: TensorDict | None) -> Tens
             f"{type(base).__name__} has a rand_action of its own, which knows nothing of how the transforms change"
             " the actions: give a policy"
         )
-    drawn: TensorDict = base.rand_action(tensordict)
+    drawn: T = base.rand_action(tensordict)
     return drawn
 
 
-def _keeps_actions(env: TransformedEnv) -> bool:
+def _keeps_actions(env: TransformedEnv[Any, Any]) -> bool:
     """Whether actions reach the base environment as they are."""
     env._stages()
     if env._same_actions is None:

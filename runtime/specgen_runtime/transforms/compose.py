@@ -178,6 +178,8 @@ class Compose(Transform):
     def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
         for entry in reversed(list(self)):
             tensordict = entry._inv_recorded(tensordict)
+            if tensordict is None:  # a transform of a replay buffer holds everything back
+                break
         return tensordict
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:

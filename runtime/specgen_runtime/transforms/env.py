@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from typing_extensions import TypeVar
 
-from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.base import EnvBase, S
 from specgen_runtime.envs.wrapping import WrappingEnv
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.transforms.base import Transform
@@ -25,11 +26,13 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TransformedEnv"]
 
+T = TypeVar("T", bound=TensorDictBase, default=TensorDict)
+
 # What transforms raise that do not fit their environment.
 _UNFIT = (KeyError, TypeError, ValueError, RuntimeError)
 
 
-class TransformedEnv(WrappingEnv[TensorDict]):
+class TransformedEnv(WrappingEnv[T, S]):
     """An environment whose data and specs pass through transforms.
 
     Args:
@@ -266,7 +269,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
 
     # ------------------------------------------------------------------- moments
 
-    def _step(self, tensordict: TensorDict) -> TensorDictBase:
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._parts.step(tensordict)
 
     @property
@@ -282,7 +285,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
             self.__dict__["_known_masks"] = base_action_masks(self)
         return self._known_masks or ()
 
-    def rand_action(self, tensordict: TensorDict | None = None) -> TensorDict:
+    def rand_action(self, tensordict: T | None = None) -> T:
         """Write random actions, as the base environment draws them; see `EnvBase.rand_action`.
 
         Raises:
@@ -291,7 +294,7 @@ class TransformedEnv(WrappingEnv[TensorDict]):
         drawn = base_rand_action(self, tensordict)
         return super().rand_action(tensordict) if drawn is None else drawn
 
-    def _reset(self, tensordict: TensorDict | None, **kwargs: Any) -> TensorDictBase:
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         parts = self._parts
         request = self._transform._reset_env_preprocess(None if tensordict is None else tensordict.copy())
         return parts.reset(tensordict, request, **kwargs)

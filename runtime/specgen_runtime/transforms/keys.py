@@ -52,7 +52,7 @@ def normal_keys(keys: object) -> list[NestedKey]:
     Raises:
         TypeError: if an entry is no key.
     """
-    if isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
+    if keys != () and isinstance(keys, (str, tuple)) and not _is_sequence_of_keys(keys):
         return [normal_key(keys)]
     if isinstance(keys, Iterable):
         return [normal_key(key) for key in keys]
@@ -133,14 +133,17 @@ def is_private(key: NestedKey) -> bool:
     return CARRY in as_tuple(key)
 
 
-def private_key(key: NestedKey, owner: str) -> NestedKey:
+def private_key(key: NestedKey, owner: str, depth: int | None = None) -> NestedKey:
     """Where `owner` keeps its own value of `key`: at the same level of nesting.
 
     Args:
         key: the entry as everybody sees it.
         owner: ``"t0"`` for the first transform of a chain, ``"e0"`` for the environment before it.
+        depth: below how many names of `key`, where its own level takes no other entries; None for all but the last.
     """
-    return (*as_tuple(key)[:-1], CARRY, owner, leaf(key))
+    names = as_tuple(key)
+    depth = len(names) - 1 if depth is None else depth
+    return (*names[:depth], CARRY, owner, *names[depth:])
 
 
 def hidden_key(key: NestedKey, owner: str, name: str) -> NestedKey:

@@ -10,11 +10,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.services import RayService
+from specgen_runtime.services import ActorOptions, RayService, actor_options, described
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import leaf_keys, normal_keys
 from specgen_runtime.transforms.spec_changes import SpecChange, changed, like_value
+from specgen_runtime.transforms.weights import copy_weights, sent_weights
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["ModuleTransform", "RayModuleTransform"]
@@ -86,8 +87,8 @@ class ModuleTransform(Transform):
         super().__init__()
         if (module is None) == (module_factory is None):
             raise ValueError("ModuleTransform takes either `module` or `module_factory`")
-        if not use_ray_service and type(self) is ModuleTransform and (actor_name or num_gpus or num_cpus):
-            raise ValueError("actor_name, num_gpus and num_cpus are for use_ray_service=True")
+        in_ray = use_ray_service or isinstance(self, RayModuleTransform)
+        actor = actor_options(in_ray, actor_name=actor_name, num_gpus=num_gpus, num_cpus=num_cpus)
         self.no_grad = no_grad
         self.inverse = inverse
         self.device = None if device is None else torch.device(device)
@@ -96,16 +97,14 @@ class ModuleTransform(Transform):
         self.reward_spec_transform = reward_spec_transform
         self.done_spec_transform = done_spec_transform
         self.state_spec_transform = state_spec_transform
-        reads, writes = self._prepare(
-            module, module_factory, name=actor_name, num_gpus=num_gpus, num_cpus=num_cpus
-        )
+        reads, writes = self._prepare(module, module_factory, actor)
         if inverse:
             self.in_keys_inv, self.out_keys_inv = writes, reads
         else:
             self.in_keys, self.out_keys = reads, writes
 
     def _prepare(
-        self, module: nn.Module | None, module_factory: Callable[[], nn.Module] | None, **actor: Any
+        self, module: nn.Module | None, module_factory: Callable[[], nn.Module] | None, actor: ActorOptions
     ) -> tuple[list[NestedKey], list[NestedKey]]:
         """Take or make the module; the keys that it reads and writes."""
         made: Any = module_factory() if module is None and module_factory is not None else module
@@ -197,16 +196,9 @@ class ModuleTransform(Transform):
             weights: a tensordict as `TensorDict.from_module` makes it, or a state dict.
 
         Raises:
-            KeyError, RuntimeError: it does not fit the module.
+            KeyError, ValueError: it does not fit the module, which stays as it was.
         """
-        if isinstance(weights, TensorDictBase):
-            own = TensorDict.from_module(self.module)
-            given, wanted = (sorted(map(str, each.keys(True, True))) for each in (weights, own))
-            if given != wanted:
-                raise KeyError(f"the weights hold {', '.join(given)}, the module {', '.join(wanted)}")
-            own.data.update_(weights.data)
-        else:
-            self.module.load_state_dict(weights)
+        copy_weights(self.module, weights)
 
     def set_training(self, mode: bool) -> None:
         """Put the module in training (or evaluation) mode; `train`, without a result that is sent back."""
@@ -328,7 +320,7 @@ class RayModuleTransform(ModuleTransform):
     service: RayService
 
     def _prepare(
-        self, module: nn.Module | None, module_factory: Callable[[], nn.Module] | None, **actor: Any
+        self, module: nn.Module | None, module_factory: Callable[[], nn.Module] | None, actor: ActorOptions
     ) -> tuple[list[NestedKey], list[NestedKey]]:
         create = partial(
             ModuleTransform,
@@ -339,7 +331,7 @@ class RayModuleTransform(ModuleTransform):
             device=self.device,
         )
         settings = {
-            "module": _name_of(type(module) if module_factory is None else module_factory),
+            "module": described(type(module) if module_factory is None else module_factory),
             "no_grad": str(self.no_grad),
             "inverse": str(self.inverse),
             "device": str(self.device),
@@ -374,7 +366,7 @@ class RayModuleTransform(ModuleTransform):
 
     def update_weights(self, weights: TensorDictBase | Mapping[str, Any]) -> None:
         """Copy new values into the parameters and buffers of the module in the actor; see `ModuleTransform`."""
-        self.service.call("update_weights", weights)
+        self.service.call("update_weights", sent_weights(weights))
 
     def train(self, mode: bool = True) -> Self:
         """Put the module in training (or evaluation) mode."""
@@ -386,14 +378,6 @@ class RayModuleTransform(ModuleTransform):
     def close(self) -> None:
         """Use the actor no more; one without a name ends."""
         self.service.close()
-
-
-def _name_of(made_by: Any) -> str:
-    """What a class or factory is called, without its arguments."""
-    while isinstance(made_by, partial):
-        made_by = made_by.func
-    called = getattr(made_by, "__qualname__", None) or type(made_by).__qualname__
-    return f"{getattr(made_by, '__module__', None) or type(made_by).__module__}.{called}"
 
 
 def _device_of(inputs: TensorDictBase) -> torch.device | None:

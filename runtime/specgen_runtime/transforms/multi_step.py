@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import leaf_name
@@ -100,6 +101,22 @@ class MultiStepTransform(ReplayTransform):
         held, breaks = self.__dict__["_buffer"], self.__dict__["_breaks"]
         self.__dict__["_buffer"] = self.__dict__["_breaks"] = None
         return None if held is None else self._windows(held, breaks)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What is held back, for `state_dict`."""
+        held: TensorDictBase | None = self.__dict__["_buffer"]
+        if held is None:
+            return {}
+        breaks = self.__dict__["_breaks"].clone()
+        return {"held": held.clone().to_dict(), "breaks": breaks}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Hold back what another transform did."""
+        breaks: Tensor | None = state.get("breaks")
+        self.__dict__["_breaks"] = breaks
+        self.__dict__["_buffer"] = (
+            None if breaks is None else TensorDict.from_dict(state["held"], batch_size=breaks.shape)
+        )
 
     def _breaks_in(self, data: TensorDictBase) -> Tensor:
         """Behind which moments something else follows, `[*batch, time]`."""

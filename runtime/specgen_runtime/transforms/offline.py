@@ -18,7 +18,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["NEVER", "map_moments", "moment_keys", "replay"]
+__all__ = ["NEVER", "map_moments", "moment_keys", "replay", "time_dimension"]
 
 NEVER = {"observation": (*FLAGS, "reward"), "reward": FLAGS, "done": ()}
 """What is called so in recorded data is not among what an environment returns as its observations, rewards and flags."""
@@ -72,6 +72,28 @@ def moment_keys(tensordict: TensorDictBase, but: Collection[str] = ()) -> dict[N
     return found
 
 
+def time_dimension(owner: str, tensordict: TensorDictBase) -> int:
+    """The dimension of time in recorded data: the one named ``"time"``, or of several without names the last.
+
+    Args:
+        owner: who looks at several moments.
+        tensordict: the data. Replay buffers of sequences leave their names out.
+
+    Raises:
+        ValueError: if it has one dimension without a name, which may be transitions in any order, or none, or others
+            are named.
+    """
+    names = list(tensordict.names) if tensordict.ndim else []
+    if "time" in names:
+        return names.index("time")
+    if len(names) > 1 and not any(names):
+        return len(names) - 1
+    raise ValueError(
+        f"{owner} looks at several moments: one dimension of the data must be named 'time' (as in a rollout), got "
+        f"names {names}"
+    )
+
+
 def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) -> TensorDictBase:
     """Reset and step a transform along the time dimension of recorded data.
 
@@ -81,23 +103,18 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
 
     Args:
         transform: has `_reset` and `_step`; in no environment or in any.
-        tensordict: transitions with a dimension named ``"time"``: ``"next"`` holds what each step returned.
+        tensordict: transitions with a dimension of time (`time_dimension`): ``"next"`` holds what each step returned.
 
     Returns:
         `tensordict`, with the transform's outputs at the root and in ``"next"``.
 
     Raises:
-        ValueError: if no dimension is named ``"time"``.
+        ValueError: if no dimension is that of time.
         KeyError: if there is no ``"next"``, or an entry that is read is missing.
     """
-    if "time" not in (tensordict.names or ()):
-        raise ValueError(
-            f"{type(transform).__name__} looks at several moments: one dimension of the data must be named 'time' "
-            f"(as in a rollout), got names {tensordict.names}"
-        )
+    time = time_dimension(type(transform).__name__, tensordict)
     if "next" not in tensordict:
         raise KeyError(f"{type(transform).__name__} needs what each step returned, under 'next'")
-    time = tensordict.names.index("time")
     length = tensordict.shape[time]
     bound = transform._bound_to(tensordict)
     inputs = set(bound.in_keys)

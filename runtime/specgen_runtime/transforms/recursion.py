@@ -13,6 +13,7 @@ from specgen_runtime.envs.keys import next_key
 from specgen_runtime.transforms.bound import Row
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, without_next
+from specgen_runtime.transforms.offline import time_dimension
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -124,13 +125,7 @@ class RecursionTransform(GeneratedTransform[Row]):
         raise NotImplementedError
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        name = type(self).__name__
-        if "time" not in (tensordict.names or ()):
-            raise ValueError(
-                f"{name} looks at several moments: one dimension of the data must be named 'time' (as in a "
-                f"rollout), got names {tensordict.names}"
-            )
-        time = tensordict.names.index("time")
+        time = time_dimension(type(self).__name__, tensordict)
         bound = self._bound_to(tensordict)
         recorded = RecordedTimes(tensordict, time, self.done_key, self._backward)
         places = [moment for moment in ("root", "next") if self._at in (moment, "both")]

@@ -31,6 +31,8 @@ class RandomCropTensorDict(ReplayTransform):
         RuntimeError: at a call: a sequence is shorter than the part.
     """
 
+    _generator: torch.Generator | None = None  # that `forward` is given
+
     def __init__(self, sub_seq_len: int, sample_dim: int = -1, mask_key: NestedKey | None = None) -> None:
         super().__init__()
         if sub_seq_len < 1:
@@ -57,7 +59,8 @@ class RandomCropTensorDict(ReplayTransform):
                 f" batch size {list(tensordict.batch_size)} have one of length {shortest}"
             )
         choices = (lengths - self.sub_seq_len + 1).to(tensordict.device or "cpu")
-        start = (torch.rand(rows, device=choices.device) * choices).long().minimum(choices - 1)
+        drawn = torch.rand(rows, device=choices.device, generator=self._generator)
+        start = (drawn * choices).long().minimum(choices - 1)
         offsets = torch.arange(self.sub_seq_len, device=choices.device)
         index = start + offsets.reshape([-1 if place == dim else 1 for place in range(tensordict.ndim)])
         return tensordict.gather(dim, index)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensordict import is_tensorclass
+
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import BoundTransform
 from specgen_runtime.transforms.columns import column_keys, reward_and_done_columns
 from specgen_runtime.transforms.flags import FlagSet, flag_sets
-from specgen_runtime.transforms.keys import is_private, leaf_keys, private_key, subspec
+from specgen_runtime.transforms.keys import as_tuple, is_private, leaf_keys, private_key, subspec
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -100,7 +102,11 @@ class Stages:
         written = {key for entry in self._chain for key in _rewritten_by(entry)}
         state = written.intersection(self._base_env.state_keys).intersection(self._base_env.observation_keys)
         owner = f"e{self._first_index}"
-        private = {key: private_key(key, owner) for key in sorted(state, key=str) if not is_private(key)}
+        private = {
+            key: private_key(key, owner, _open_depth(self._base_env.full_observation_spec, key))
+            for key in sorted(state, key=str)
+            if not is_private(key)
+        }
         changed = private != self.private_state
         self.private_state = private
         for index, entry in enumerate(self._chain):
@@ -121,6 +127,16 @@ class Stages:
             for key in leaf_keys(inner)
             if key in shown and (outer[key].shape, outer[key].dtype) != (inner[key].shape, inner[key].dtype)
         )
+
+
+def _open_depth(spec: Composite, key: NestedKey) -> int:
+    """How many names of a key lead to where any entry can be: tensor classes have entries of their own only."""
+    names = as_tuple(key)
+    for depth in range(1, len(names)):
+        inner = spec[names[:depth]]
+        if isinstance(inner, Composite) and is_tensorclass(inner.data_cls):
+            return depth - 1
+    return len(names) - 1
 
 
 def _rewritten_by(entry: Transform) -> list[NestedKey]:

@@ -30,6 +30,7 @@ class Arguments:
         names: chosen names of outputs and roles, by their keyword.
         places: chosen keys, by their keyword.
         networks: the constructor keyword of each network.
+        given: the keywords that are written out.
         span: where an argument stands; the transform itself when it is not given.
     """
 
@@ -39,6 +40,13 @@ class Arguments:
     names: dict[str, str] = field(default_factory=dict)
     places: dict[str, Key] = field(default_factory=dict)
     networks: dict[str, str] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What is given, by keyword, in the order written."""
+        known: dict[str, Any] = {**self.params, **self.lists, **self.places, **self.names, **self.networks}
+        return {name: known[name] for name in self.given}
 
 
 def read_arguments(
@@ -73,6 +81,7 @@ def read_arguments(
     params = {param.name: param for param in transform.params}
     arguments.networks = {network.name: network.name for network in transform.networks}
     known = [*params, *keywords, *places, *lists, *arguments.networks]
+    arguments.given = tuple(given)
     for name, value in given.items():
         if name not in known:
             mine.add(

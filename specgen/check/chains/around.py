@@ -38,6 +38,12 @@ def can_step(
     around = transform.around
     if around is None:
         return True
+    if env.chat is not None:
+        message = (
+            f"`{transform.name}` steps `{env.name}` several times, and a conversation takes an answer once"
+        )
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave it out"))
+        return False
     why = None
     if learning is not None:
         why = f"steps what `{learning}` learns from"

@@ -68,7 +68,14 @@ class Binder:
         path = f"{'.'.join(self.path)}.transforms[{position}]"
         entries = dict(self.state.entries)
         instance = Instance(
-            path, position, transform, entries, arguments.params, (), networks=arguments.networks
+            path,
+            position,
+            transform,
+            entries,
+            arguments.params,
+            (),
+            networks=arguments.networks,
+            arguments=arguments.values,
         )
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)

@@ -6,10 +6,14 @@ from collections.abc import Collection, Mapping
 
 from specgen.check.chains.args import read_arguments
 from specgen.check.chains.bind import Binder
+from specgen.check.chains.inverse_bounds import warn_beyond_bounds
 from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.chains.networks import check_keywords
 from specgen.check.chains.order import warn_order
 from specgen.check.chains.position import Position
+from specgen.check.language_models.chain import ModelBinder, check_models
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.language_models.transforms import MODEL_TRANSFORMS, ModelInstance
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.transforms.model import CheckedTransform
@@ -36,6 +40,7 @@ def check_chain(
     module: str,
     envs: Mapping[str, Checked[CheckedEnv]],
     transforms: Mapping[str, Checked[CheckedTransform]],
+    models: Mapping[str, Checked[CheckedLanguageModel] | None],
     *,
     declared: tuple[Collection[str], Collection[str]],
     sink: Sink,
@@ -48,6 +53,7 @@ def check_chain(
         module: the generated module that it goes to, dotted.
         envs: the checked environments that it may name.
         transforms: the checked transforms that it may name.
+        models: the language models that it may name; None for one with mistakes.
         declared: the names of all environments and transforms in sight, those with mistakes included.
         sink: takes every mistake.
     """
@@ -69,6 +75,7 @@ def check_chain(
     state = Position(name, env.value, file.span(*path, "env"), mine)
     binder = Binder(file, path, state, mine)
     instances: list[Instance] = []
+    model_instances: list[ModelInstance] = []
     complete = True
     for index, entry in enumerate(chain.transforms):
         kind = entry if isinstance(entry, str) else next(iter(entry), "")
@@ -85,6 +92,15 @@ def check_chain(
                 )
             )
             continue
+        place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
+        if kind in MODEL_TRANSFORMS:
+            model_binder = ModelBinder(file, (*path, *place), MODEL_TRANSFORMS[kind], models, state, mine)
+            found = model_binder.bind(index)
+            binder.spans[index] = model_binder.here
+            complete = complete and found is not None
+            if found is not None:
+                model_instances.append(found)
+            continue
         if kind not in transforms:
             complete = False
             if kind not in declared[1]:
@@ -98,12 +114,11 @@ def check_chain(
                         where,
                         f"unknown transform `{kind}`",
                         help=_BY_HAND.get(kind)
-                        or suggestion(kind, declared[1])
+                        or suggestion(kind, {*declared[1], *MODEL_TRANSFORMS})
                         or "declare it under `transforms`, or `import` the file that does",
                     )
                 )
             continue
-        place = ("transforms", index) if isinstance(entry, str) else ("transforms", index, kind)
         name_span = (file.span if isinstance(entry, str) else file.key_span)(*path, *place)
         if refusal := _refusal(transforms[kind].value, name_span):
             complete = False
@@ -118,9 +133,11 @@ def check_chain(
                 instances.append(instance)
                 if not mine.has_errors:
                     lint_instance(instance, arguments.span, mine)
+                    warn_beyond_bounds(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
     check_keywords(instances, env.value, binder.spans, mine)
-    warn_order(instances, binder.spans, mine)
+    check_models(model_instances, instances, env.value, file.key_span(*path), mine)
+    warn_order(instances, model_instances, binder.spans, mine)
     if not any(entry.role == "reward" for entry in state.entries.values()) and state.env.reward:
         mine.add(
             language_rules.NO_REWARD_LEFT.at(
@@ -140,6 +157,7 @@ def check_chain(
             dict(state.entries),
             tuple(state.actions.values()),
             dict(state.masks),
+            tuple(model_instances),
         )
     )
 

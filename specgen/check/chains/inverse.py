@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from specgen.check.chains.args import Arguments
+from specgen.check.chains.inverse_bounds import tensor_values
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.position import Position
@@ -266,12 +267,7 @@ class InverseBinder:
 
     def _with_specs(self, row: Row, likes: Mapping[str, Statement]) -> Row:
         """The row with what follows of the values that the policy may write."""
-        constants = {
-            f"{self.instance.path}.params.{param.name}": self.instance.params[param.name]
-            for param in self.transform.params
-            if param.kind == "tensor" and self.instance.params[param.name] is not None
-        }
-        constants |= {path: table.value for path, table in row.tables.items()}
+        constants = tensor_values(self.instance, row)
         statements = row.bound["inverse"]
         if self.transform.python is not None:
             return row  # nobody knows what a class makes of it

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from specgen.check.language_models.transforms import ModelInstance
 from specgen.check.model import Checked, CheckedEnv, Constant, Entry, Statement, snake
 from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import CheckedTransform, Phase
@@ -60,6 +61,7 @@ class Instance:
         inverse_rows: its repetitions on what the environment is given.
         dropped: the keys that nobody sees behind it, as the language writes them.
         networks: the chain's keyword of each network that it calls.
+        arguments: what the chain gives it, by keyword.
     """
 
     path: str
@@ -71,6 +73,7 @@ class Instance:
     inverse_rows: tuple[Row, ...] = ()
     dropped: tuple[str, ...] = ()
     networks: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def field(self) -> str:
@@ -124,6 +127,7 @@ class CheckedChain:
         entries: every entry as the chain's user sees it.
         actions: the actions as the policy writes them.
         masks: those of them that have a mask, each with the key of that.
+        model_instances: the transforms that run language models, each with its position among all.
     """
 
     name: str
@@ -134,3 +138,4 @@ class CheckedChain:
     entries: Mapping[str, Entry]
     actions: tuple[Entry, ...]
     masks: Mapping[str, str] = field(default_factory=dict)
+    model_instances: tuple[ModelInstance, ...] = ()

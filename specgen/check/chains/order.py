@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specgen.check.chains.model import Instance
+from specgen.check.language_models.transforms import ModelInstance
 from specgen.check.model import Entry
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import around as around_rules
 from specgen.diagnostics.rules import flow as rules
 
 
-def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: Sink) -> None:
+def warn_order(
+    instances: Sequence[Instance],
+    model_instances: Sequence[ModelInstance],
+    spans: Mapping[int, Span],
+    sink: Sink,
+) -> None:
     """An accumulated value that a later transform changes at its source, or whose steps it repeats."""
+    every: list[Instance | ModelInstance] = [*instances, *model_instances]
+    every.sort(key=lambda one: one.position)
     for earlier in instances:
         _warn_of_repetitions(earlier, instances, spans, sink)
         carried = {o.name for o in earlier.transform.outputs if o.carry and not o.hidden}
@@ -24,7 +32,7 @@ def warn_order(instances: Sequence[Instance], spans: Mapping[int, Span], sink: S
             for source in row.inputs.values() if sums else ():
                 laters = [
                     later
-                    for later in instances
+                    for later in every
                     if later.position > earlier.position and source.role != "done" and _writes(later, source)
                 ]
                 if not laters:
@@ -76,6 +84,8 @@ def _warn_of_repetitions(
         )
 
 
-def _writes(instance: Instance, key: Entry) -> bool:
+def _writes(instance: Instance | ModelInstance, key: Entry) -> bool:
     """Whether a transform writes `key`."""
+    if isinstance(instance, ModelInstance):
+        return key.dotted in instance.written
     return any(entry.dotted == key.dotted for row in instance.rows for entry in row.outputs.values())

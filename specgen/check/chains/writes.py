@@ -126,6 +126,13 @@ class WrittenKeys:
         """The transform that wrote each key last, by its name and where it stands in the chain."""
         return {key: (name, span) for key, (name, span) in self._writers.items() if span is not None}
 
+    def note_written(self, made: Entry, writer: str, span: Span) -> bool:
+        """Note a new key of the transform `writer`, at `span`; returns whether nothing stands against it."""
+        before = len(self._sink)
+        self._note_new_key(made, span)
+        self._writers[made.dotted] = (writer, span)
+        return len(self._sink) == before
+
     def note_action(self, made: Entry, span: Span, present: Collection[str]) -> None:
         """Note the key under which a transform takes an action; a key that is there already is reported.
 

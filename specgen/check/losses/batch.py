@@ -11,8 +11,9 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import is_float
 from specgen.expr.interval import Interval, full
-from specgen.expr.printer import ATOM, Printed, Printer
+from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Binding, Type, Typed
+from specgen.precedence import ATOM
 
 MASK: Final = "mask"
 """The setting of a node that programs add: the mask of the samples that count."""

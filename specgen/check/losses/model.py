@@ -350,6 +350,11 @@ class CheckedLoss:
     parent: LossClass | None = None
 
     @property
+    def networks_by_name(self) -> dict[str, LossNetwork]:
+        """The networks, in their order."""
+        return {network.name: network for network in self.networks}
+
+    @property
     def param_reads(self) -> tuple[ParamRead, ...]:
         """What expressions read of the parameters, in order."""
         found: list[ParamRead] = []

@@ -27,7 +27,7 @@ def needs_of_forward(loss: CheckedLoss, needs: Mapping[Symbol, Condition]) -> Ma
     """
     found = dict(needs)
     symbols = {made.name: made.symbol for made in loss.forward}
-    networks = {network.name: network for network in loss.networks}
+    networks = loss.networks_by_name
     after = {role.name for role in loss.roles if role.after}
 
     def add(symbol: Symbol, under: Condition) -> None:

@@ -139,7 +139,7 @@ def report_missing(loss: CheckedLoss, scope: Mapping[str, Binding], sink: Sink) 
     for module in loss.modules:
         if module.optional:
             presence.may_be_missing(scope[module.name])
-    optional = {network.name: network for network in loss.networks if network.optional}
+    optional = {network.name for network in loss.networks if network.optional}
     for made in loss.forward:
         if made.network in optional:
             presence.there[made.symbol] = presence.given(scope[made.network])

@@ -12,7 +12,7 @@ from specgen.check.programs.loss import part_names
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import loss_parts as rules
 from specgen.schema.load import SchemaFile
-from specgen.source.outline import PYTHON_SUFFIXES, SUFFIXES, TRANSFORM_PYTHON_SUFFIXES
+from specgen.source.outline import CHAT_SUFFIXES, PYTHON_SUFFIXES, SUFFIXES, TRANSFORM_PYTHON_SUFFIXES
 
 _SECTIONS = {"envs": "environment", "transforms": "transform", "chains": "chain", "losses": "loss"}
 _OF_TRANSFORMS = ("map", "reset", "step", "inverse", "outer", "update", "open", "offline")
@@ -45,7 +45,7 @@ def _declared(file: SchemaFile) -> Iterator[tuple[str, tuple[str, Span]]]:
     for section, what in _SECTIONS.items():
         for name, declared in getattr(file.module, section).items():
             said = (f"{what} `{name}`", file.key_span(section, name))
-            suffixes = (*SUFFIXES, *PYTHON_SUFFIXES, *TRANSFORM_PYTHON_SUFFIXES)
+            suffixes = (*SUFFIXES, *PYTHON_SUFFIXES, *CHAT_SUFFIXES, *TRANSFORM_PYTHON_SUFFIXES)
             forms = [name, *(name + suffix for suffix in suffixes)]
             if section == "losses":
                 forms.append(f"{snake(name)}()")

@@ -176,8 +176,14 @@ def check_update(
     roles = list(roles)
     scope, types = {**fixed, **buffers.scope}, role_types(roles)
     symbols: dict[str, Symbol] = {}
+    elsewhere = flags_elsewhere(roles, step=False)
     for role in roles:
-        if role.inverse or role.form == "flag":
+        if role.form == "all":
+            elsewhere[role.name] = (
+                f"no update learns from several keys together yet: put a transform before this one whose map, "
+                f"`y: concat(*{role.name})`, makes one entry of them"
+            )
+        if role.inverse or role.form in ("flag", "all"):
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")
@@ -196,7 +202,7 @@ def check_update(
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,
-        absent=flags_elsewhere(roles, step=False),
+        absent=elsewhere,
     )
     before = len(sink.items)
     result = check_section(section, targets, wrong, sink)

@@ -195,3 +195,25 @@ do, `allow: [SG358]`.
     severity="warning",
     without="Random rollouts of illegal actions, which the environment punishes or ignores.",
 )
+
+ACTION_BEYOND_BOUNDS = Rule(
+    "SG359",
+    "action beyond the environment's bounds",
+    """\
+An inverse gives the environment, where the policy writes the least or the largest that its spec allows, an action that the
+environment's spec does not allow.
+
+```yaml
+transforms:
+  Triple:
+    in: {u: {each: [action], type: "float[...]", inverse: true}}
+    out: {v: {each: u, type: "float32[...] in [-1, 1]"}}
+    inverse: {u: 3 * v}                       # SG359 where the environment takes [-2, 2]
+```
+
+Scale between the environment's own bounds, `low(u) + (v + 1) / 2 * (high(u) - low(u))` with `type: "float[...] in bounded"`, or
+`clip` what is given. Where the environment copes with it, `allow: [SG359]`.
+""",
+    severity="warning",
+    without="Random rollouts that leave the action space: simulators clip, fail, or go on with what nobody tested.",
+)

@@ -6,11 +6,12 @@ from specgen.diagnostics.diagnostic import Rule
 
 CLASS_NAME = Rule(
     "SG121",
-    "not the name of a class",
+    "not the name of a class or function",
     """\
 `python:` names the class that an environment's behaviour comes from: the module as an `import` statement has
 it, a colon, and the class in it. It is text: specgen imports nothing when it checks or builds, so the class may
-be written afterwards. The generated environment imports it when one is made.
+be written afterwards. The generated environment imports it when one is made. `rewards`, `chat` and the `factory` of a
+language model name functions in the same way.
 
 ```yaml
 python: mypackage/warehouse.py:WarehouseDynamics

@@ -14,9 +14,10 @@ from specgen.expr.builtins.shapes import SHAPES
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import CONCRETE, is_abstract, is_float, is_int, is_number
 from specgen.expr.interval import ANYTHING, BOOLS, Interval, point
-from specgen.expr.printer import ATOM, COMPARE, Printed, Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import ANY_DIMS, Dims, Sym
 from specgen.expr.types import Type, Typed
+from specgen.precedence import AND, ATOM, COMPARE, NOT
 
 _STACK: Final = next(builtin for builtin in SHAPES if builtin.name == "stack")
 
@@ -113,9 +114,9 @@ def _asks(name: str, doc: str) -> Builtin:
         if name == "is_float":
             return floating
         if x.type.dtype == "number":
-            return Printed(f"not {floating.text}", 4)
+            return Printed(f"not {floating.text}", NOT)
         bools = f"{printer.text(x, ATOM)}.dtype != {printer.texts.dtype('bool')}"
-        return Printed(f"not {floating.text} and {bools}", 3)
+        return Printed(f"not {floating.text} and {bools}", AND)
 
     def reference(np: Any, x: Any) -> Any:
         return np.asarray(x).dtype.kind in ("iu" if name == "is_int" else "f")

@@ -14,9 +14,10 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_number
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, Printed, Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dim, limits
 from specgen.expr.types import Type, Typed
+from specgen.precedence import ATOM
 
 LARGEST_COUNT = 2**53
 """No Poisson draw is larger, whatever its rate."""

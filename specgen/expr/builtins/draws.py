@@ -14,9 +14,10 @@ from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import FLOAT_RANGES, is_float, is_int
 from specgen.expr.interval import NUMBERS, Interval
-from specgen.expr.printer import ADD, COMPARE, MUL, UNARY, Printed, Printer
+from specgen.expr.printer import Printed, Printer
 from specgen.expr.sizes import Dims
 from specgen.expr.types import DrawKind, Type, Typed
+from specgen.precedence import ADD, COMPARE, MUL, UNARY
 
 
 def drawn_site(

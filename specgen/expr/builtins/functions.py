@@ -15,17 +15,10 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
 from specgen.expr.dtypes import CONCRETE, is_float
 from specgen.expr.interval import Interval, loose
-from specgen.expr.printer import (
-    ADD,
-    MUL,
-    TERNARY,
-    UNARY,
-    Printed,
-    Printer,
-    method,
-)
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Sym, limits
 from specgen.expr.types import Static, Typed
+from specgen.precedence import ADD, ATOM, MUL, POW, TERNARY, UNARY
 
 _ONE = (Param("x"),)
 
@@ -132,7 +125,7 @@ def _show_sign(node: Typed, printer: Printer) -> Printed:
 def _show_square(node: Typed, printer: Printer) -> Printed:
     if not node.type.python:
         return pointwise.function("torch.square", "")(node, printer)
-    return Printed(f"{printer.text(node.args[0], 14)} ** 2", 13)
+    return Printed(f"{printer.text(node.args[0], ATOM)} ** 2", POW)
 
 
 def _sigmoid(value: float) -> float:

@@ -12,9 +12,10 @@ from specgen.expr.builtins.open_indexing import infer_open, show_open
 from specgen.expr.builtins.products import checked_reference, gathered, in_range
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
-from specgen.expr.printer import ADD, ATOM, MUL, Printed, Printer, method, tuple_text
+from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import Dim, Dims, limits, may_be_at_most
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Type, Typed
+from specgen.precedence import ADD, ATOM, MUL
 from specgen.values import dataclass
 
 

@@ -9,9 +9,10 @@ from typing import cast
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.axes import Axis, axis_text, from_end
 from specgen.expr.builtins.site import Site
-from specgen.expr.printer import ATOM, Printed, Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.types import At, Cut, IndexItem, NewAxis, Others, Type, Typed
+from specgen.precedence import ATOM
 
 
 def infer_open(site: Site, front: Sequence[IndexItem], back: Sequence[IndexItem]) -> Typed | None:

@@ -10,22 +10,9 @@ from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site
-from specgen.expr.printer import (
-    ADD,
-    AND,
-    ATOM,
-    BIT_AND,
-    BIT_OR,
-    COMPARE,
-    MUL,
-    NOT,
-    OR,
-    POW,
-    UNARY,
-    Printed,
-    Printer,
-)
+from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Static, Typed
+from specgen.precedence import ADD, AND, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, NOT, OR, POW, UNARY
 
 _PAIR = (Param("a"), Param("b"))
 _ONE = (Param("x"),)

@@ -8,8 +8,9 @@ from specgen.diagnostics.rules import loss_conditions as rules
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.interval import full
-from specgen.expr.printer import ATOM, COMPARE, Printed, Printer
+from specgen.expr.printer import Printed, Printer
 from specgen.expr.types import Type, Typed
+from specgen.precedence import ATOM, COMPARE
 
 _TRUTH: Final = Type("bool", (), "ctor")
 

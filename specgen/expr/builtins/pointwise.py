@@ -10,8 +10,9 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr.builtins.outcome import is_zero, report_nan, report_never
 from specgen.expr.builtins.site import Site
 from specgen.expr.dtypes import COMPUTE, INT_RANGES, is_int
-from specgen.expr.printer import ATOM, Printed, Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Static, Type, Typed
+from specgen.precedence import ATOM
 
 _LARGEST_FOLDED_EXPONENT = 64
 

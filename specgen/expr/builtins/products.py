@@ -11,10 +11,11 @@ from specgen.expr.builtins.site import Site, highest
 from specgen.expr.conversions import convert
 from specgen.expr.dtypes import is_int
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, MUL, Printed, Printer, method
+from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.ranges import multiply, sums
 from specgen.expr.sizes import Dim, Dims, Sym, limits
 from specgen.expr.types import Type, Typed
+from specgen.precedence import ATOM, MUL
 
 
 def _infer_product(site: Site) -> Typed | None:

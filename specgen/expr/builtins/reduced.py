@@ -12,9 +12,10 @@ from specgen.expr.builtins.record import Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
 from specgen.expr.dtypes import COMPUTE, is_float, is_int, is_number
-from specgen.expr.printer import TERNARY, Printed, Printer, method, tuple_text
+from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import ANY_DIMS, Dim, Dims, NamedAxis, Rest, Sym, limits, product
 from specgen.expr.types import Type, Typed
+from specgen.precedence import TERNARY
 
 KEEP = Param("keep", "flag", False)
 

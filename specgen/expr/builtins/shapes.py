@@ -12,9 +12,10 @@ from specgen.expr.builtins.constants import number
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest, joined_open
 from specgen.expr.interval import Interval
-from specgen.expr.printer import ATOM, MUL, Printed, Printer, method, tuple_text
+from specgen.expr.printer import Printed, Printer, method, tuple_text
 from specgen.expr.sizes import LARGEST, Dim, Dims, Rest, Sym, limits, may_be_at_most
 from specgen.expr.types import Type, Typed
+from specgen.precedence import ATOM, MUL
 
 
 def _infer_stack(site: Site) -> Typed | None:

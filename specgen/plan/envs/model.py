@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from specgen.code import Code
 from specgen.expr.symbols import Key
-from specgen.plan.model import CalledNetworkPlan, CallPlan, FunctionPlan, Text
+from specgen.plan.model import Argument, CalledNetworkPlan, CallPlan, FunctionPlan, Text
 from specgen.plan.spec_text import CompositeCode, SpecCode
 from specgen.values import dataclass
 
@@ -139,6 +139,95 @@ class PythonPlan:
     alias: str
     stateful: bool
     setup: tuple[tuple[str, Text | CallPlan], ...]
+
+
+@dataclass(frozen=True)
+class UserFunctionPlan:
+    """A function of the user's that a class imports when it is made.
+
+    Attributes:
+        role: what it is to the class: `source`, `reward`, `tools`.
+        path: the function as the schema names it.
+        module: where it is imported from.
+        name: its name there.
+        protocol: the Protocol that it satisfies.
+    """
+
+    role: str
+    path: str
+    module: str
+    name: str
+    protocol: str
+
+
+@dataclass(frozen=True)
+class ChatEnvPlan:
+    """The class of an environment of conversations.
+
+    Attributes:
+        name: its name.
+        doc: its documentation.
+        init_doc: that of its constructor.
+        keywords: those of its constructor.
+        functions: the functions of the user's.
+        row_fields: the types of the fields that the reward reads of a row.
+        options: what the runtime's class is told besides.
+    """
+
+    name: str
+    doc: tuple[str, ...]
+    init_doc: tuple[str, ...]
+    keywords: tuple[Argument, ...]
+    functions: tuple[UserFunctionPlan, ...]
+    row_fields: Mapping[str, str]
+    options: tuple[tuple[str, object], ...]
+
+    @property
+    def data(self) -> str:
+        """The name of its typed tensordicts."""
+        return f"{self.name}Data"
+
+    @property
+    def types(self) -> str:
+        """The name of the types of its specs."""
+        return f"{self.name}Specs"
+
+
+@dataclass(frozen=True)
+class ComposedChainPlan:
+    """The class of a chain whose transforms are objects around its environment.
+
+    Attributes:
+        name: its name.
+        doc: its documentation.
+        init_doc: that of its constructor.
+        networks: the keywords of its constructor that take networks.
+        models: those that take language models.
+        setup: statements that make these what the transforms are given.
+        keywords: the other ones, which are those of the environment.
+        env: the call that makes the environment.
+        transforms: the calls that make the transforms, in order.
+    """
+
+    name: str
+    doc: tuple[str, ...]
+    init_doc: tuple[str, ...]
+    networks: tuple[Argument, ...]
+    models: tuple[Argument, ...]
+    setup: tuple[Text, ...]
+    keywords: tuple[Argument, ...]
+    env: CallPlan
+    transforms: tuple[CallPlan, ...]
+
+    @property
+    def data(self) -> str:
+        """The name of its typed tensordicts."""
+        return f"{self.name}Data"
+
+    @property
+    def types(self) -> str:
+        """The name of the types of its specs."""
+        return f"{self.name}Specs"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from specgen.check.programs.loss import has_network
 from specgen.code import Code, using
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
+from specgen.precedence import OR, TERNARY
 from specgen.program.conditions import ALWAYS, Condition
 from specgen.program.torch_text import print_expression
 from specgen.program.walk import read, substituted
@@ -38,5 +39,5 @@ def where_needed(loss: CheckedLoss, condition: Condition, value: Code, otherwise
     if condition == ALWAYS:
         return value
     chosen = condition_code(loss, condition)
-    text = f"({value})" if " if " in value.text or value.text.startswith("lambda ") else value.text
-    return using(f"{text} if {chosen} else {otherwise}", *value.uses, *chosen.uses)
+    text = f"{value.at(OR)} if {chosen.at(OR)} else {otherwise}"
+    return using(text, *value.uses, *chosen.uses, precedence=TERNARY)

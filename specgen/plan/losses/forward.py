@@ -37,6 +37,7 @@ from specgen.expr.types import Record
 from specgen.literals import literal
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
+from specgen.precedence import ATOM, LAMBDA, OR, TERNARY
 from specgen.program.conditions import ALWAYS, NEVER, Condition
 from specgen.program.torch_text import print_expression
 
@@ -61,7 +62,7 @@ class ForwardPrinter:
         self._loss = loss
         self._needed = needed
         self._conditional = {made.name for made in loss.forward if needed(made.symbol) != ALWAYS}
-        self._networks = {network.name: network for network in loss.networks}
+        self._networks = loss.networks_by_name
         self._roles = {role.name: role for role in loss.roles}
         types: dict[str, Type | None] = {role.name: role.type for role in loss.roles}
         written = (one for network in loss.networks for one in network.outputs)
@@ -111,7 +112,8 @@ class ForwardPrinter:
         if not made.replaced:
             return Code(made.name)
         value = self.value(made.value)
-        return using(f"lambda {', '.join(map(identifier, made.replaced))}: {value}", *value.uses)
+        names = ", ".join(map(identifier, made.replaced))
+        return using(f"lambda {names}: {value}", *value.uses, precedence=LAMBDA)
 
     def value(self, value: ForwardValue) -> Code:
         """A value as expressions see it."""
@@ -138,7 +140,7 @@ class ForwardPrinter:
                 return self._split(value)
             case Output():
                 record, behind = self.value(value.of), ".squeeze(-1)" if self._is_column(value.role) else ""
-                return using(f"{_inside(record)}[keys.{self._key(value.role)}]{behind}", *record.uses)
+                return using(f"{record.at(ATOM)}[keys.{self._key(value.role)}]{behind}", *record.uses)
             case Draw():
                 return self._draw(value, "")
             case Noise():
@@ -158,8 +160,8 @@ class ForwardPrinter:
                 assert value.typed is not None
                 chosen = python(value.typed, "self.")
                 then, otherwise = self.value(value.then), self.value(value.otherwise)
-                text = f"{_inside(then)} if {chosen} else {otherwise}"
-                return using(text, *then.uses, *chosen.uses, *otherwise.uses)
+                text = f"{then.at(OR)} if {chosen.at(OR)} else {otherwise}"
+                return using(text, *then.uses, *chosen.uses, *otherwise.uses, precedence=TERNARY)
             case DrawnLogProb():
                 raise ValueError(f"{value.draw} gives its log-probability itself")
 
@@ -179,7 +181,7 @@ class ForwardPrinter:
                 stored = self._stored(role, value)
                 uses |= stored.uses
                 behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
-                parts.append(f"keys.{self._key(role)}: {_inside(stored) if behind else stored}{behind}")
+                parts.append(f"keys.{self._key(role)}: {stored.at(ATOM) if behind else stored}{behind}")
             replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
         owner = self._owner(network) + ".evaluated" * call.evaluated
         if network.policy:
@@ -250,11 +252,11 @@ class ForwardPrinter:
         if isinstance(value, Data):
             return self._read(value)
         text = self.value(value)
-        return using(f"{_inside(text)}.unsqueeze(-1)", *text.uses) if self._is_column(role) else text
+        return using(f"{text.at(ATOM)}.unsqueeze(-1)", *text.uses) if self._is_column(role) else text
 
     def _draw(self, draw: Draw, behind: str) -> Code:
         distribution, n = self.value(draw.distribution), self._count(draw.count)
-        return using(f"{_inside(distribution)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
+        return using(f"{distribution.at(ATOM)}.{draw.kind}{behind}({n})", *distribution.uses, *n.uses)
 
     def _noise(self, noise: Noise) -> Code:
         like, n = self.value(noise.like), self._count(noise.count)
@@ -270,22 +272,23 @@ class ForwardPrinter:
         given = [self._scored_value(part) for part in read.given]
         n = self._count(read.count)
         arguments = [*given, n] if n.text else given
-        text = f"{_inside(distribution)}.{read.function}({', '.join(map(str, arguments))})"
+        text = f"{distribution.at(ATOM)}.{read.function}({', '.join(map(str, arguments))})"
         return using(text, *distribution.uses, *(name for one in arguments for name in one.uses))
 
     def _scored_value(self, value: ForwardValue) -> Code:
         """What is scored, as it is stored: data must have no gradients."""
         if isinstance(value, Data):
-            return Code("self._read_without_gradient(" + self._read(value).text.partition("(")[2])
+            return self._read(value, reader="self._read_without_gradient")
         return self.value(value)
 
     def _count(self, count: Count | None) -> Code:
         return Code("") if count is None else python(count.typed, "self.")
 
-    def _read(self, data: Data, *, after: bool = False) -> Code:
+    def _read(self, data: Data, *, after: bool = False, reader: str = "") -> Code:
         role = self._roles[data.role]
         record = "next_tensordict" if role.after or after else "tensordict"
-        return Code(f"{reader(self._loss, role)}({record}, keys.{role.accepted}, {literal(role.name)})")
+        method = reader or reader_of(self._loss, role)
+        return Code(f"{method}({record}, keys.{role.accepted}, {literal(role.name)})")
 
     def _key(self, role: str) -> str:
         """The name under which the keys of the loss hold a role."""
@@ -296,7 +299,7 @@ class ForwardPrinter:
         return type is not None and type.col
 
 
-def reader(loss: CheckedLoss, role: LossRole) -> str:
+def reader_of(loss: CheckedLoss, role: LossRole) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
     number = role.type is not None and role.type.dims == () and not role.type.col
     return "self._read_number" if number and not loss.samples else "self._read"
@@ -325,7 +328,7 @@ def _computes(value: ForwardValue) -> bool:
 def records(value: ForwardValue, loss: CheckedLoss) -> set[str]:
     """The records that a value reads."""
     after = {role.name for role in loss.roles if role.after}
-    networks = {network.name: network for network in loss.networks}
+    networks = loss.networks_by_name
     found: set[str] = set()
     for part in parts_of(value):
         if isinstance(part, Data):
@@ -350,7 +353,7 @@ def evaluated_networks(loss: CheckedLoss, variant: str = "") -> tuple[str, ...]:
 
 def roles_read(loss: CheckedLoss) -> set[str]:
     """The roles that values of the class read from the data, but those that only networks know."""
-    networks = {network.name: network for network in loss.networks}
+    networks = loss.networks_by_name
     found: set[str] = set()
     for part in (part for made in loss.forward for part in parts_of(made.value)):
         if isinstance(part, Data):
@@ -370,8 +373,3 @@ def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
 def python(condition: Typed, owner: str = "") -> Code:
     """An expression of parameters in Python; they are names, or attributes of `owner`."""
     return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")
-
-
-def _inside(code: Code) -> str:
-    """A value as what something else is asked of."""
-    return f"({code})" if " if " in code.text else code.text

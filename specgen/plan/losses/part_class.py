@@ -12,7 +12,7 @@ from specgen.literals import literal
 from specgen.plan.docs import summary
 from specgen.plan.losses.coefficients import param_argument, updated
 from specgen.plan.losses.conditions import has, where_needed
-from specgen.plan.losses.forward import ForwardPrinter, reader, records
+from specgen.plan.losses.forward import ForwardPrinter, reader_of, records
 from specgen.plan.losses.learnables import learnable_value
 from specgen.plan.losses.model import PartPlan, ReturnPlan
 from specgen.plan.losses.parts import PartArguments
@@ -64,7 +64,7 @@ def _networks(
 
 def _reads_keys(loss: CheckedLoss, made: Forward) -> bool:
     """Whether the class reads its keys to compute a value."""
-    networks = {one.name: one for one in loss.networks}
+    networks = loss.networks_by_name
 
     def by_keys(call: NetworkCall) -> bool:
         network = networks[call.network]
@@ -126,7 +126,7 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         text = f"self._read_or({record}, keys.{role.accepted}, {literal(role.missing)}, {literal(dims)}, {dtype})"
         return using(text, "torch")
     network = next((n for n in loss.networks if n.action == role.name), None)
-    read = "self._read" if network is not None else reader(loss, role)  # actions may be one-hot
+    read = "self._read" if network is not None else reader_of(loss, role)  # actions may be one-hot
     read = "self._read_if_there" if role.optional else read
     text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(

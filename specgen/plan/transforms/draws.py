@@ -14,6 +14,7 @@ from specgen.plan.model import Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.transforms.functions import PhaseFunction
 from specgen.plan.transforms.text import dims_text, variable
+from specgen.precedence import AND
 from specgen.program.torch_text import print_expression
 from specgen.values import dataclass
 
@@ -116,4 +117,4 @@ def _condition(
         return f"self.{symbol.name}" if symbol.path in params else size(symbol.name)
 
     made = print_expression(choice, name)
-    return using(f"({made})", *made.uses) if " or " in made.text or " if " in made.text else made
+    return using(made.at(AND), *made.uses)  # they are joined by `and`

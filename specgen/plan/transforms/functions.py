@@ -17,7 +17,7 @@ from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.plan.functions import data_name, plan_function
 from specgen.plan.model import FunctionPlan
-from specgen.plan.per_env import param_annotation
+from specgen.plan.per_env import kept_annotation
 from specgen.plan.short_texts import shape_text
 from specgen.program.program import Input
 from specgen.values import dataclass
@@ -82,7 +82,7 @@ def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | No
     given = frozenset[str]() if when is None else when.given
     missing = [param for param in transform.params if param.optional and param.name not in given]
     tensor = using("Tensor", "Tensor")
-    absent = {param.name: tensor if param.kind == "tensor" else param_annotation(param) for param in missing}
+    absent = {param.name: tensor if param.kind == "tensor" else kept_annotation(param) for param in missing}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
     networks = {network.name: network_annotation(network) for network in transform.networks}
     return (

@@ -9,6 +9,19 @@ from specgen.values import dataclass
 
 
 @dataclass(frozen=True)
+class EnumClassPlan:
+    """An enumeration of the words of a parameter.
+
+    Attributes:
+        name: the attribute of the class.
+        members: the words, by the names of the members.
+    """
+
+    name: str
+    members: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class TransformParamPlan:
     """A parameter of the constructor.
 
@@ -20,6 +33,8 @@ class TransformParamPlan:
         refusals: what must not hold of it.
         initial: whether it only says what buffers begin with.
         rows: the dtype of one of which each row has its own.
+        dtypes: whether it is a choice of dtypes, which is kept as its name.
+        enum_class: the name of the enumeration of its words, and its members.
     """
 
     name: str
@@ -29,6 +44,8 @@ class TransformParamPlan:
     refusals: tuple[RefusalPlan, ...]
     initial: bool = False
     rows: Text | None = None
+    dtypes: bool = False
+    enum_class: EnumClassPlan | None = None
 
 
 @dataclass(frozen=True)

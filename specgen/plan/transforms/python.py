@@ -16,7 +16,7 @@ from specgen.plan.data import JAXTYPING
 from specgen.plan.docs import wrapped
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Field, FunctionPlan, Line, ProtocolPlan, RecordPlan, Text
-from specgen.plan.per_env import param_annotation
+from specgen.plan.per_env import kept_annotation
 from specgen.plan.transforms.model import PythonClassPlan
 from specgen.plan.transforms.networks import row_sizes
 from specgen.plan.transforms.text import dtype_code
@@ -234,5 +234,5 @@ def _text(dtype: str, dims: Dims | None, doc: str) -> str:
 
 
 def _param(param: Parameter) -> Code:
-    annotation = param_annotation(param)
+    annotation = kept_annotation(param)
     return using(f"{annotation} | None", *annotation.uses) if param.optional else annotation

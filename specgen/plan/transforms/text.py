@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specgen.check.conditions import Condition
@@ -11,7 +10,7 @@ from specgen.check.model import identifier
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import CheckedTransform
 from specgen.code import Code, needs_math, using
-from specgen.expr.sizes import Dim, Rest
+from specgen.expr.sizes import Dim, Rest, Sym
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
@@ -84,7 +83,7 @@ def has_own_dims(output: Output) -> bool:
 
 def dims_text(dims: Iterable[Dim | Rest], size: Callable[[str], str]) -> str:
     """Dimensions as a tuple; `size` is the text of a size that has a name."""
-    texts = [re.sub(r"[^\W\d]\w*", lambda name: size(name.group()), str(one)) for one in dims]
+    texts = [one.text(size) if isinstance(one, Sym) else str(one) for one in dims]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from specgen.check.model import PARAM_DTYPES, Checked, Parameter
+from specgen.check.model import Checked, Parameter
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import PHASES, CheckedTransform, Phase
 from specgen.check.transforms.per_env import rows_of_their_own
@@ -14,8 +14,7 @@ from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
 from specgen.plan.items import Item
 from specgen.plan.model import Argument, CallPlan, Text
-from specgen.plan.per_env import param_annotation, param_of_rows
-from specgen.plan.refusals import refusals
+from specgen.plan.per_env import argument_annotation, param_of_rows
 from specgen.plan.transforms.around import plan_around
 from specgen.plan.transforms.buffers import initial_params, plan_learning, update_functions
 from specgen.plan.transforms.columns import plan_columns
@@ -30,17 +29,16 @@ from specgen.plan.transforms.model import (
     PhaseBlock,
     PhasePlan,
     TensorMapPlan,
-    TransformParamPlan,
     TransformPlan,
 )
 from specgen.plan.transforms.networks import plan_networks
 from specgen.plan.transforms.offline import plan_recursion, recursion_functions
+from specgen.plan.transforms.params import plan_param
 from specgen.plan.transforms.python import python_class, python_items
 from specgen.plan.transforms.text import (
     argument_texts,
     base_keys,
     by_condition,
-    dtype_code,
     follows_code,
     policy_states,
     shape_source,
@@ -125,7 +123,7 @@ class _Planner:
             annotations=arguments,
             keys=tuple(base_keys(transform)),
             names=tuple(pair for directed in self._directions() for pair in directed.stored()),
-            params=tuple(self._param(param) for param in transform.params),
+            params=tuple(plan_param(p, initial=p.name in self.initial) for p in transform.params),
             bindings=tuple(directed.binding() for directed in self._directions()),
             chosen_names=tuple(chosen_names(transform)),
             added_specs=added,
@@ -159,23 +157,11 @@ class _Planner:
         if name in self.networks:
             return Argument(name, using("nn.Module", "nn"))
         param = self.transform.param(name)
-        annotation = param_annotation(param)
+        annotation = argument_annotation(param)
         if param.optional:
             optional = using(f"{annotation} | None", *annotation.uses)
             return Argument(name, optional, value_code(param.default))
         return Argument(name, annotation, None if param.required else value_code(param.default))
-
-    def _param(self, param: Parameter) -> TransformParamPlan:
-        listed = param.kind in ("ints", "int_or_ints")
-        return TransformParamPlan(
-            param.name,
-            param.kind == "tensor",
-            param.optional,
-            listed,
-            tuple(refusals(param)),
-            param.name in self.initial,
-            dtype_code(PARAM_DTYPES[param.kind]) if param.per_env else None,
-        )
 
     # ------------------------------------------------------------------- specs
 

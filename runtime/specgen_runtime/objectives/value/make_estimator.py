@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, TypeAlias
 
 import torch
@@ -37,7 +38,7 @@ _DEFAULTS: dict[type[ValueEstimatorBase], dict[str, Any]] = {
 
 
 def make_estimator(
-    value_type: EstimatorType | ValueEstimatorBase | str | None,
+    value_type: EstimatorType | ValueEstimatorBase | Enum | str | None,
     hyperparams: Mapping[str, Any],
     *,
     supported: Sequence[ValueEstimators] | None,
@@ -57,6 +58,8 @@ def make_estimator(
     """
     if supported is None:
         raise NotImplementedError(f"{owner} has no value estimator: its targets are computed without one")
+    if isinstance(value_type, Enum) and not isinstance(value_type, ValueEstimators):
+        value_type = value_type.name  # TorchRL's have these names
     if isinstance(value_type, str):
         value_type = ValueEstimators.named(value_type)
     if isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase):

@@ -1,4 +1,4 @@
-"""`RayEnv`, on a local cluster."""
+"""`RayEnv`. Actors take seconds to start: each test makes few, and asks much of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import RayEnv, SerialEnv
+from specgen_runtime.envs import RayEnv, SerialEnv, check_env_specs
+from specgen_runtime.testing import (
+    check_batch_size,
+    check_partial_resets,
+    check_preset_next,
+    check_random_actions,
+    check_rollout_is_stepping,
+)
 
+from tests.conformance.walks import Walk
 from tests.envs.batched.faulty import ChattyError, Faulty
-from tests.envs.batched.test_results import cartpole, same
+from tests.envs.batched.test_results import same
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def make(ray_cluster: None) -> Iterator[Any]:
-    """Makes environments, which are closed after the test. An actor takes seconds to start: make few."""
+    """Makes environments, which are closed after the test."""
     made: list[RayEnv[Any]] = []
 
     def make(*args: Any, **kwargs: Any) -> RayEnv[Any]:
@@ -32,19 +40,29 @@ def make(ray_cluster: None) -> Iterator[Any]:
         env.close(raise_if_closed=False)
 
 
-def test_results_and_partial_steps(make: Any) -> None:
+def test_results_partial_steps_and_the_contract(make: Any) -> None:
+    walk = partial(Walk, batch_size=())
     rollouts = []
-    actors = make(2, cartpole)
-    for env in (actors, SerialEnv(2, cartpole)):
+    actors = make(2, walk)
+    for env in (actors, SerialEnv(2, walk)):
         assert env.set_seed(4) == 6
         torch.manual_seed(0)
-        rollouts.append(env.rollout(40, break_when_any_done=False))
+        rollouts.append(env.rollout(20, break_when_any_done=False))
     same(*rollouts)
 
     root = actors.rand_action(actors.reset()).set("_step", torch.tensor([False, True]))
     after = actors.step(root)["next"]
-    assert torch.equal(after["observation"][0], root["observation"][0])
-    assert after["reward"].flatten().tolist() == [0, 1]
+    assert torch.equal(after["position"][0], root["position"][0])
+    assert after["count"].flatten().tolist() == [0, 1]
+    assert (after["reward"].flatten() != 0).tolist() == [False, True]
+
+    check_env_specs(actors, seed=0)
+    check_random_actions(actors)
+    check_partial_resets(actors)
+    check_batch_size(actors)
+    check_preset_next(actors)
+    check_rollout_is_stepping(lambda: actors, steps=12)
+    assert actors.is_closed
 
 
 def test_exceptions_then_closed_then_opened_then_killed(make: Any) -> None:

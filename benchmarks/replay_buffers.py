@@ -1,0 +1,105 @@
+"""Replay buffers: writing and sampling, against TorchRL's; prioritized ones where TorchRL's extension can be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import specgen_runtime.data as ours
+import torch
+import torchrl.data as theirs
+from tensordict import TensorDict
+from torchrl.data.replay_buffers.samplers import prioritized
+
+from benchmarks.harness import Budget, Row, Work, paired
+
+CAPACITY = 100_000
+BATCH = 256
+
+
+def rows(budget: Budget) -> Iterator[Row]:
+    """Writing of one step of many environments and of a batch, each kind of sample."""
+    for storage in ("LazyTensorStorage", "LazyMemmapStorage"):
+        for count in (8, 1_000):
+            yield _extended(storage, count, budget)
+        yield _sampled(f"{storage}: sample {BATCH}", _both(storage), budget, 1.7)
+    yield _sampled(
+        f"without replacement: sample {BATCH}", _both(sampler=("SamplerWithoutReplacement", (), {})), budget
+    )
+    slices = ("SliceSampler", (), {"slice_len": 16})
+    yield _sampled(f"slices of 16: sample {BATCH}", _both(sampler=slices), budget)
+    yield from _prioritized(budget)
+
+
+def _extended(storage: str, count: int, budget: Budget) -> Row:
+    mine, peer = _both(storage)
+    data = _steps(count)
+    return paired(
+        f"{storage}: extend {count}",
+        Work(lambda: mine.extend(data)),
+        Work(lambda: peer.extend(data)),
+        budget,
+        limit=2.5,
+    )
+
+
+def _prioritized(budget: Budget) -> Iterator[Row]:
+    sampler = ("PrioritizedSampler", (CAPACITY, 0.6, 0.4), {})
+    if prioritized.SumSegmentTreeFp32 is None:  # TorchRL's extension is built for another torch
+        mine, uniform = _one(ours, sampler=sampler), _one(ours)
+        peer_name = "ours, uniform"
+    else:
+        mine, uniform = _both(sampler=sampler)
+        peer_name = "TorchRL"
+    error = torch.rand(BATCH)
+
+    def round_of(buffer: Any) -> None:
+        buffer.update_tensordict_priority(buffer.sample().set("td_error", error))
+
+    yield paired(
+        f"prioritized: sample {BATCH}, update priorities",
+        Work(lambda: round_of(mine)),
+        Work(lambda: round_of(uniform)),
+        budget,
+        peer_name=peer_name,
+    )
+
+
+def _sampled(name: str, buffers: tuple[Any, Any], budget: Budget, limit: float | None = None) -> Row:
+    mine, peer = buffers
+    return paired(name, Work(mine.sample), Work(peer.sample), budget, limit=limit)
+
+
+def _both(storage: str = "LazyTensorStorage", **options: Any) -> tuple[Any, Any]:
+    return _one(ours, storage, **options), _one(theirs, storage, **options)
+
+
+def _one(
+    library: Any,
+    storage: str = "LazyTensorStorage",
+    sampler: tuple[str, tuple[Any, ...], dict[str, Any]] = ("RandomSampler", (), {}),
+) -> Any:
+    """A full buffer."""
+    name, arguments, keywords = sampler
+    buffer = library.TensorDictReplayBuffer(
+        storage=getattr(library, storage)(CAPACITY),
+        sampler=getattr(library, name)(*arguments, **keywords),
+        batch_size=BATCH,
+    )
+    for _ in range(CAPACITY // 10_000):
+        buffer.extend(_steps(10_000))
+    return buffer
+
+
+def _steps(count: int) -> TensorDict:
+    """Steps as of HalfCheetah, of episodes of 100."""
+    done = (torch.arange(count) % 100 == 99).unsqueeze(-1)
+    after = {
+        "observation": torch.randn(count, 17),
+        "reward": torch.randn(count, 1),
+        "done": done,
+        "terminated": torch.zeros_like(done),
+        "truncated": done,
+    }
+    entries = {"observation": torch.randn(count, 17), "action": torch.randn(count, 6), "next": after}
+    return TensorDict(entries, [count])

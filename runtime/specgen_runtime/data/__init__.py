@@ -1,0 +1,34 @@
+"""Replay buffers: storages, samplers and writers, with TorchRL's names."""
+
+from specgen_runtime.data.prioritized import PrioritizedSampler
+from specgen_runtime.data.replay_buffer import ReplayBuffer
+from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+from specgen_runtime.data.slices import SliceSampler, SliceSamplerWithoutReplacement
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.data.storages import LazyMemmapStorage, LazyTensorStorage, TensorStorage
+from specgen_runtime.data.tensordict_replay_buffer import (
+    PrioritizedReplayBuffer,
+    TensorDictPrioritizedReplayBuffer,
+    TensorDictReplayBuffer,
+)
+from specgen_runtime.data.writers import ImmutableDatasetWriter, RoundRobinWriter, Writer
+
+__all__ = [
+    "ImmutableDatasetWriter",
+    "LazyMemmapStorage",
+    "LazyTensorStorage",
+    "PrioritizedReplayBuffer",
+    "PrioritizedSampler",
+    "RandomSampler",
+    "ReplayBuffer",
+    "RoundRobinWriter",
+    "Sampler",
+    "SamplerWithoutReplacement",
+    "SliceSampler",
+    "SliceSamplerWithoutReplacement",
+    "Storage",
+    "TensorDictPrioritizedReplayBuffer",
+    "TensorDictReplayBuffer",
+    "TensorStorage",
+    "Writer",
+]

@@ -1,0 +1,273 @@
+"""`PrioritizedSampler`: draws elements in proportion to their priorities (Schaul et al., 2015, arXiv:1511.05952)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.data.samplers import Drawn, Sampler, refuse_empty
+from specgen_runtime.data.segment_tree import SegmentTree
+from specgen_runtime.data.storage import Storage
+
+__all__ = ["PrioritizedSampler", "reduce_priority"]
+
+_REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "max": lambda values: values.amax(-1),
+    "min": lambda values: values.amin(-1),
+    "mean": lambda values: values.mean(-1),
+    "median": lambda values: values.median(-1).values,
+    "sum": lambda values: values.sum(-1),
+}
+
+
+def reduce_priority(priority: Tensor, reduction: str) -> Tensor:
+    """One priority for each row of `[n, k]`: the `"max"`, `"min"`, `"mean"`, `"median"` or `"sum"` of the row."""
+    return _REDUCTIONS[reduction](priority)
+
+
+class PrioritizedSampler(Sampler):
+    r"""Draws element i with probability :math:`(p_i + \epsilon)^\alpha / \sum_k (p_k + \epsilon)^\alpha`.
+
+    Samples come with `"priority_weight"`: :math:`((p_i + \epsilon) / \min_k (p_k + \epsilon))^{-\alpha \beta}`, with which a
+    loss corrects what is drawn too often. New elements have the largest priority so far, 1 at least.
+
+    Args:
+        max_capacity: how many elements; more if the storage has them.
+        alpha: how much priorities count; 0: not at all. Can be changed at any time.
+        beta: how much is corrected; 1: all of it. Can be changed at any time.
+        eps: added to each priority.
+        dtype: of priorities and their sums.
+        reduction: how several priorities of one element become one: `"max"`, `"min"`, `"mean"`, `"median"`, `"sum"`.
+            Where an element is several times in an update, it is given the least for `"min"`, the mean for `"mean"`, else
+            the largest.
+        max_priority_within_buffer: whether the largest priority is that of elements that are in the buffer, not of all
+            that were.
+
+    Raises:
+        ValueError: `alpha`, `beta` or `eps` is negative; another `reduction`.
+    """
+
+    def __init__(
+        self,
+        max_capacity: int,
+        alpha: float,
+        beta: float,
+        eps: float = 1e-8,
+        dtype: torch.dtype = torch.float32,
+        reduction: str = "max",
+        max_priority_within_buffer: bool = False,
+    ) -> None:
+        for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
+            if not value >= 0:
+                raise ValueError(f"{name} is 0 or larger, got {value}")
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction is one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
+        self.max_capacity = int(max_capacity)
+        self.beta = beta
+        self.eps = eps
+        self.dtype = dtype
+        self.reduction = reduction
+        self.max_priority_within_buffer = max_priority_within_buffer
+        self._alpha = alpha
+        self._largest = 1.0
+        self._trees: _Trees | None = None
+
+    @property
+    def alpha(self) -> float:
+        """How much priorities count."""
+        return self._alpha
+
+    @alpha.setter
+    def alpha(self, value: float) -> None:
+        if not value >= 0:
+            raise ValueError(f"alpha is 0 or larger, got {value}")
+        self._alpha = value
+        if self._trees is not None:
+            self._trees.weigh_all(lambda priority: self._weight(priority))
+
+    @property
+    def default_priority(self) -> float:
+        """The priority of new elements: the largest so far, 1 at least; within the buffer, the largest that is there."""
+        if self.max_priority_within_buffer and self._trees is not None:
+            largest = float(self._trees.largest.total())
+            return largest if largest >= 0 else 1.0
+        return self._largest
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
+        """Draw elements; see `Sampler.sample`.
+
+        Raises:
+            RuntimeError: the storage is empty, or all priorities are 0, and `eps` as well.
+        """
+        shape = refuse_empty(storage)
+        if self._trees is None:  # the storage was filled before this sampler came
+            self.mark_update(torch.arange(len(storage), device=storage.device), storage=storage)
+        trees = self._trees
+        assert trees is not None  # there are elements
+        if not trees.sums.total() > 0:
+            raise RuntimeError(
+                "all priorities are 0: nothing can be drawn in proportion to them; use an eps above 0"
+            )
+        uniform = torch.rand(batch_size, dtype=self.dtype, device=trees.device, generator=self._rng)
+        index = trees.sums.draw(uniform)
+        weights = trees.sums[index]
+        info = {"priority_weight": (weights / trees.least.total()) ** -self.beta}
+        return index if storage.ndim == 1 else torch.unravel_index(index, shape), info
+
+    def mark_update(self, index: Tensor, *, storage: Storage) -> None:
+        """Give elements the priority of new ones."""
+        trees = self._trees_for(storage)
+        flat = _flat(index, storage).to(trees.device)
+        if self.max_priority_within_buffer:
+            trees.forget(flat)
+        priority = torch.full((), self.default_priority, dtype=self.dtype, device=trees.device)
+        trees.set(flat, priority.expand(len(flat)), self._weight(priority).expand(len(flat)))
+
+    @torch.no_grad()
+    def update_priority(
+        self, index: Tensor, priority: Tensor | float, *, storage: Storage | None = None
+    ) -> None:
+        """Change the priority of elements.
+
+        Args:
+            index: which, `[n]`, or `[n, ndim]` where several dimensions of the storage count elements.
+            priority: one for all, or `[n]`.
+            storage: where they are; needed for `[n, ndim]`.
+
+        Raises:
+            ValueError: a priority is negative or not finite, or there are more or fewer than elements.
+        """
+        trees = self._trees if storage is None else self._trees_for(storage)
+        if trees is None:
+            raise RuntimeError("no element has a priority yet: write into the replay buffer first")
+        flat = _flat(torch.as_tensor(index), storage).to(trees.device)
+        values = torch.as_tensor(priority, device=trees.device).to(self.dtype).reshape(-1)
+        if len(values) != len(flat):
+            if len(values) != 1:
+                raise ValueError(f"{len(values)} priorities for {len(flat)} elements")
+            values = values.expand(len(flat))
+        if not len(flat):
+            return
+        low, high = (float(bound) for bound in torch.aminmax(values))
+        if not (low >= 0 and high < float("inf")):
+            raise ValueError(
+                f"priorities are finite and not negative, got values from {low} to {high}: "
+                "give absolute errors"
+            )
+        self._largest = max(high, self._largest)
+        values = trees.one_each(flat, values, {"min": "amin", "mean": "mean"}.get(self.reduction, "amax"))
+        trees.set(flat, values, self._weight(values))
+
+    def _weight(self, priority: Tensor) -> Tensor:
+        return (priority + self.eps) ** self._alpha
+
+    def _trees_for(self, storage: Storage) -> _Trees:
+        capacity = max(self.max_capacity, storage.max_size)
+        if self._trees is None:
+            device = storage.device or torch.device("cpu")
+            with torch.inference_mode(False):
+                self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
+        return self._trees
+
+    def _empty(self) -> None:
+        self._trees = None
+        self._largest = 1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The exponents, and the priorities of all elements."""
+        return {
+            "_alpha": self._alpha,
+            "_beta": self.beta,
+            "_eps": self.eps,
+            "_max_priority": self._largest,
+            "_priorities": None if self._trees is None else self._trees.state(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the exponents and priorities of another sampler."""
+        self._alpha = state_dict["_alpha"]
+        self.beta = state_dict["_beta"]
+        self.eps = state_dict["_eps"]
+        self._largest = state_dict["_max_priority"]
+        saved = state_dict["_priorities"]
+        self._trees = None
+        if saved is not None:
+            priorities = saved["priorities"]
+            self._trees = _Trees(
+                len(priorities), priorities.dtype, priorities.device, self.max_priority_within_buffer
+            )
+            self._trees.load(saved)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(alpha={self._alpha}, beta={self.beta}, eps={self.eps}, reduction={self.reduction!r})"
+
+
+class _Trees:
+    """Priorities of elements, the weights that follow from them, their sums and the least of them.
+
+    Attributes:
+        priorities: as they were given, `[capacity]`; -1 for elements that there are not.
+        sums: of weights.
+        least: of weights.
+        largest: of priorities, where it is asked for.
+    """
+
+    def __init__(self, capacity: int, dtype: torch.dtype, device: torch.device, within_buffer: bool) -> None:
+        self.device = device
+        self.priorities = torch.full((capacity,), -1.0, dtype=dtype, device=device)
+        self.sums = SegmentTree(capacity, "sum", dtype, device)
+        self.least = SegmentTree(capacity, "min", dtype, device)
+        self.largest = SegmentTree(capacity if within_buffer else 1, "max", dtype, device)
+        self._within_buffer = within_buffer
+
+    def set(self, index: Tensor, priority: Tensor, weight: Tensor) -> None:
+        """Change elements; those that come twice must be the same."""
+        self.priorities[index] = priority
+        self.sums.update(index, weight)
+        self.least.update(index, weight)
+        if self._within_buffer:
+            self.largest.update(index, priority)
+
+    def one_each(self, index: Tensor, priority: Tensor, reduction: str) -> Tensor:
+        """Change the priorities of elements, and return them: the same where an element comes several times."""
+        self.priorities.scatter_reduce_(0, index, priority, reduction, include_self=False)
+        return self.priorities[index]
+
+    def forget(self, index: Tensor) -> None:
+        """Let elements not count for the largest priority."""
+        self.largest.update(index, torch.full_like(index, -1, dtype=self.priorities.dtype))
+
+    def weigh_all(self, weight: Callable[[Tensor], Tensor]) -> None:
+        """Compute all weights anew."""
+        there = self.priorities >= 0
+        weights = weight(self.priorities.clamp_min(0))
+        self.sums.fill(torch.where(there, weights, 0))
+        self.least.fill(torch.where(there, weights, float("inf")))
+
+    def state(self) -> dict[str, Any]:
+        """Copies of everything that can't be computed again to the last bit."""
+        return {"priorities": self.priorities.clone(), "sums": [level.clone() for level in self.sums.levels]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over a `state`."""
+        self.priorities = state["priorities"].clone()
+        self.sums.levels = [level.clone() for level in state["sums"]]
+        there = self.priorities >= 0
+        weights = self.sums.levels[0][: len(self.priorities)]
+        self.least.fill(torch.where(there, weights, float("inf")))
+        if self._within_buffer:
+            self.largest.fill(self.priorities)
+
+
+def _flat(index: Tensor, storage: Storage | None) -> Tensor:
+    """The numbers of elements, `[n]`, where several dimensions count them."""
+    if storage is None or storage.ndim == 1:
+        return index.reshape(-1)
+    shape = storage.shape
+    assert shape is not None  # it has elements
+    sizes = [1, *reversed(shape[1:])]
+    strides = torch.tensor(sizes, device=index.device).cumprod(0).flip(0)
+    return (index.reshape(-1, len(shape)) * strides).sum(-1)

@@ -1,0 +1,166 @@
+"""Rows of tensordicts or tensors: space for many of them, what of other rows fits it, and which of them are at an index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import torch
+from tensordict import LazyStackedTensorDict, TensorDict, is_tensor_collection
+from torch import Tensor
+
+from specgen_runtime.envs.keys import MissingKeyError, join_key, show_key
+from specgen_runtime.envs.packing import flat_td
+
+__all__ = ["Leaves", "RowData", "allocate", "as_rows", "checked", "leaves_of", "reserve_disk", "take"]
+
+RowData: TypeAlias = Any
+"""A tensordict, a tensorclass or a tensor, whose first dimension counts rows."""
+
+Leaves: TypeAlias = dict[tuple[str, ...], Tensor]
+"""The tensors of a tensordict by path; a tensor alone has the empty path."""
+
+
+def as_rows(data: object) -> RowData:
+    """Data as rows: a list is stacked, a lazy stack is made dense.
+
+    Raises:
+        TypeError: it is no tensordict, tensorclass, tensor, or list of these.
+        RuntimeError: the elements of a list or lazy stack differ in their shapes.
+    """
+    if isinstance(data, list) and data:
+        data = torch.stack([as_rows(entry) for entry in data])
+    if isinstance(data, LazyStackedTensorDict):
+        return data.contiguous()
+    if isinstance(data, Tensor) or is_tensor_collection(data):
+        return data
+    raise TypeError(
+        f"a replay buffer holds tensordicts, tensorclasses or tensors, or takes a list of them; got {type(data).__name__}"
+    )
+
+
+def leaves_of(data: RowData) -> Leaves:
+    """The tensors of `data` by their path.
+
+    Raises:
+        TypeError: an entry is no tensor.
+    """
+    if isinstance(data, Tensor):
+        return {(): data}
+    found: Leaves = {}
+    _collect(data, (), found)
+    return found
+
+
+def _collect(data: Any, path: tuple[str, ...], found: Leaves) -> None:
+    entries: Mapping[str, Any] = data._tensordict if type(data) is TensorDict else dict(data.items())
+    for name, value in entries.items():
+        if isinstance(value, Tensor):
+            found[*path, name] = value
+        elif _holds_tensors(value):
+            _collect(value, (*path, name), found)
+        else:
+            raise TypeError(
+                f"{show_key((*path, name))} holds {type(value).__name__}, which this storage can't keep: it keeps tensors"
+            )
+
+
+def _holds_tensors(value: object) -> bool:
+    return type(value) is TensorDict or (
+        is_tensor_collection(value) and not type(value).__name__.startswith("NonTensor")
+    )
+
+
+def allocate(data: RowData, rows: int, device: torch.device | None) -> RowData:
+    """Space for `rows` rows like those of `data`, of which there is at least one."""
+    if isinstance(data, Tensor):
+        return torch.empty((rows, *data.shape[1:]), dtype=data.dtype, device=device)
+    example = data[0]
+    return example.expand(rows, *example.batch_size).apply(
+        lambda leaf: torch.empty(leaf.shape, dtype=leaf.dtype, device=device), device=device
+    )
+
+
+def checked(kept: Leaves, given: Leaves) -> None:
+    """Refuse rows that are not like those that are kept.
+
+    Args:
+        kept: what is written over.
+        given: what is to be written.
+
+    Raises:
+        KeyError: an entry is missing, or is not kept.
+        ValueError: an entry has another shape.
+        TypeError: an entry has another dtype.
+    """
+    for path, tensor in kept.items():
+        value = given.get(path)
+        if value is None:
+            raise MissingKeyError(
+                f"{_named(path)} is in the replay buffer, and missing in the data, which hold {_keys(given)}"
+            )
+        if value.dtype != tensor.dtype:
+            raise TypeError(f"{_named(path)} is {value.dtype}, the replay buffer keeps it as {tensor.dtype}")
+        if value.shape != tensor.shape:
+            raise ValueError(
+                f"{_named(path)} has the shape {list(value.shape)}, the replay buffer needs {list(tensor.shape)}"
+            )
+    if len(given) > len(kept):
+        extra = next(path for path in given if path not in kept)
+        raise MissingKeyError(
+            f"{_named(extra)} was not in the first data of the replay buffer, which keeps {_keys(kept)}: "
+            "add it to all data, or leave it out with `exclude`"
+        )
+
+
+def _named(path: tuple[str, ...]) -> str:
+    return show_key(path) if path else "the tensor"
+
+
+def _keys(leaves: Mapping[tuple[str, ...], Any]) -> str:
+    return ", ".join(repr(join_key(path)) for path in leaves if path) or "a tensor"
+
+
+def take(data: RowData, index: Any) -> RowData:
+    """The rows at an index; for a vector of numbers as `data[index]`, several times cheaper.
+
+    Args:
+        data: rows.
+        index: whatever stands between brackets; a vector of int64 must be on the device of `data`, and in range.
+    """
+    if not (
+        type(data) is TensorDict
+        and isinstance(index, Tensor)
+        and index.ndim == 1
+        and index.dtype == torch.int64
+    ):
+        return data[index]
+    if data._td_dim_names is not None:
+        return data[index]
+    return _select(data, index)
+
+
+def _select(data: TensorDict, index: Tensor) -> TensorDict:
+    entries: dict[str, Any] = {}
+    for name, value in data._tensordict.items():
+        if isinstance(value, Tensor):
+            entries[name] = value.index_select(0, index)
+        elif type(value) is TensorDict:
+            entries[name] = _select(value, index)
+        else:
+            entries[name] = value[index]
+    return flat_td(entries, torch.Size((index.shape[0], *data._batch_size[1:])), data._device)
+
+
+def reserve_disk(filename: str | os.PathLike[str], size: int) -> None:
+    """Make sure that all of a file can be written, for what writes into it through memory.
+
+    Writing into a memory map on a full disk kills the process (SIGBUS); this fails before.
+
+    Raises:
+        OSError: there is no space left on the device.
+    """
+    if size and hasattr(os, "posix_fallocate"):
+        with open(filename, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)

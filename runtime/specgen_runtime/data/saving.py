@@ -1,0 +1,120 @@
+"""Saving the state of a replay buffer in a folder: all of it, or nothing.
+
+The folder holds one numbered folder for what was saved last, and a file that names it and is replaced when everything
+else is on the disk. Rows are raw bytes, one file for each tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["load_state", "save_state"]
+
+_MANIFEST = "saved.json"
+
+
+def save_state(path: Path, storage: dict[str, Any], state: dict[str, Any]) -> None:
+    """Save the state of a buffer.
+
+    Args:
+        path: the folder.
+        storage: the state of its storage.
+        state: everything else, which `torch.load(weights_only=True)` can read again.
+
+    Raises:
+        OSError: it can't be written. What was saved there before is as it was.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    before = _saved_folder(path)
+    folder = path / str(1 if before is None else int(before.name) + 1)
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
+    try:
+        folder.mkdir()
+        _write_rows(folder, storage)
+        written = BytesIO()
+        torch.save(state, written)
+        _write(folder / "state.pt", written.getbuffer())
+        _sync_folder(folder)
+        _write(path / f"{_MANIFEST}.new", json.dumps({"folder": folder.name}).encode())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    os.replace(path / f"{_MANIFEST}.new", path / _MANIFEST)
+    _sync_folder(path)
+    if before is not None:
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """The state that `save_state` saved in a folder, that of the storage as `"_storage"`.
+
+    Raises:
+        FileNotFoundError: none was saved there.
+    """
+    folder = _saved_folder(path)
+    if folder is None:
+        raise FileNotFoundError(f"no replay buffer was saved in {path}")
+    state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True)
+    return {**state, "_storage": _read_rows(folder)}
+
+
+def _saved_folder(path: Path) -> Path | None:
+    manifest = path / _MANIFEST
+    if not manifest.is_file():
+        return None
+    return path / str(json.loads(manifest.read_text(encoding="utf-8"))["folder"])
+
+
+def _write_rows(folder: Path, storage: dict[str, Any]) -> None:
+    leaves: dict[tuple[str, ...], Tensor] = storage["_storage"]
+    entries = []
+    for number, (key, leaf) in enumerate(leaves.items()):
+        rows = leaf.detach().contiguous().cpu()
+        _write(folder / f"{number}.rows", rows.reshape(-1).view(torch.uint8).numpy().data)
+        entries.append(
+            {"key": key, "shape": list(leaf.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+        )
+    described = {**storage, "_storage": entries}
+    _write(folder / "rows.json", json.dumps(described).encode())
+
+
+def _read_rows(folder: Path) -> dict[str, Any]:
+    storage: dict[str, Any] = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
+    leaves = {
+        tuple(entry["key"]): _read(folder / f"{number}.rows", entry["shape"], getattr(torch, entry["dtype"]))
+        for number, entry in enumerate(storage["_storage"])
+    }
+    return {**storage, "_storage": leaves}
+
+
+def _read(file: Path, shape: list[int], dtype: torch.dtype) -> Tensor:
+    size = torch.Size(shape).numel()
+    if not size:
+        return torch.empty(shape, dtype=dtype)
+    return torch.from_file(str(file), shared=False, size=size, dtype=dtype).reshape(shape)
+
+
+def _write(file: Path, content: Any) -> None:
+    """Write a file through to the disk."""
+    with open(file, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the names in a folder through to the disk."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

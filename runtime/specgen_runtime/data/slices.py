@@ -1,0 +1,272 @@
+"""`SliceSampler`, `SliceSamplerWithoutReplacement`: parts of trajectories, whose rows follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specgen_runtime.data.rows import leaves_of
+from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.data.trajectories import Trajectories, ends_of_numbers, find_trajectories
+from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["SliceSampler", "SliceSamplerWithoutReplacement"]
+
+_NUMBERS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
+"""Where the number of a row's trajectory is looked for."""
+
+
+class SliceSampler(Sampler):
+    """Draws parts of trajectories: one behind the other, in a batch of one dimension.
+
+    A part never goes on in another trajectory, nor from the newest row to the oldest. The last row of each is marked as
+    truncated (and done), so that value estimators end there, and its first one as an initial one.
+
+    Args:
+        num_slices: how many parts a sample has; each has `batch_size / num_slices` rows.
+        slice_len: how many rows a part has, instead.
+        end_key: where trajectories end. None: `("next", "done")`.
+        end_keys: flags of which any is an end, instead; those that are not there are passed over.
+        traj_key: the number of a row's trajectory; it ends where the number changes. None, without `end_key`:
+            `("collector", "traj_ids")` or `"episode"`, if one of them is there.
+        cache_values: no use: what was found out is kept until rows change.
+        truncated_key: where the last row of each part is marked; None: nowhere.
+        init_key: where the first row of each part is marked, if the entry is there; None: nowhere.
+        strict_length: False: of trajectories that are shorter than a part all is taken, and samples have fewer rows.
+        pad_output: whether such parts are filled up with copies of their last row; `("collector", "mask")` tells rows
+            from copies.
+        span: whether parts may begin before a trajectory or end behind it, so that the rows at its ends are as likely as
+            others; what is outside is cut off. A number: by how many rows at most. A pair: before, behind.
+
+    Raises:
+        TypeError: not exactly one of `num_slices` and `slice_len`.
+        ValueError: both `end_key` and `end_keys`; `pad_output` with `strict_length`; at a sample: `batch_size` can't be
+            divided; `span` is not shorter than a part.
+        KeyError: at a sample: there is neither the number of a trajectory nor a flag of its end.
+        RuntimeError: at a sample: all trajectories are shorter than a part.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slices: int | None = None,
+        slice_len: int | None = None,
+        end_key: NestedKey | None = None,
+        end_keys: Sequence[NestedKey] | None = None,
+        traj_key: NestedKey | None = None,
+        cache_values: bool = False,
+        truncated_key: NestedKey | None = ("next", "truncated"),
+        init_key: NestedKey | None = "is_init",
+        strict_length: bool = True,
+        pad_output: bool = False,
+        span: bool | int | tuple[bool | int, bool | int] = False,
+    ) -> None:
+        if (num_slices is None) == (slice_len is None):
+            raise TypeError(f"give num_slices or slice_len, got {num_slices} and {slice_len}")
+        if end_key is not None and end_keys is not None:
+            raise ValueError("give end_key or end_keys, not both")
+        if pad_output and strict_length:
+            raise ValueError("pad_output fills up short parts, and strict_length allows none")
+        self.num_slices = num_slices
+        self.slice_len = slice_len
+        if traj_key is not None:
+            self._number_keys: tuple[NestedKey, ...] = (normal_key(traj_key),)
+        else:
+            self._number_keys = _NUMBERS if end_key is None and end_keys is None else ()
+        ends: Sequence[NestedKey] = [("next", "done") if end_key is None else end_key]
+        self._end_keys = tuple(normal_key(key) for key in (ends if end_keys is None else end_keys))
+        self.truncated_key = None if truncated_key is None else normal_key(truncated_key)
+        self.init_key = None if init_key is None else normal_key(init_key)
+        self.strict_length = strict_length
+        self.pad_output = pad_output
+        self.span = span if isinstance(span, tuple) else (span, span)
+        self._found: tuple[Storage, int, int, Trajectories] | None = None
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
+        """Draw parts; see `Sampler.sample`."""
+        refuse_empty(storage)
+        length, count = self._sizes(batch_size)
+        pieces = self._trajectories(storage, length)
+        which = torch.randint(len(pieces.length), (count,), device=pieces.length.device, generator=self._rng)
+        return self._parts(storage, pieces, which, length)
+
+    def _sizes(self, batch_size: int) -> tuple[int, int]:
+        """How many rows a part has, and how many parts a sample."""
+        divisor = self.num_slices or self.slice_len
+        assert divisor is not None  # one of them is given
+        if batch_size % divisor:
+            what = "parts" if self.num_slices else "rows for each part"
+            raise ValueError(f"a sample of {batch_size} rows can't be divided into {divisor} {what}")
+        other = batch_size // divisor
+        return (other, divisor) if self.num_slices else (divisor, other)
+
+    # ---------------------------------------------------------- trajectories
+
+    def _trajectories(self, storage: Storage, length: int) -> Trajectories:
+        """The trajectories that parts of a length are drawn from, found once for each state of the rows."""
+        found = self._found
+        if found is None or found[0] is not storage or found[1:3] != (storage.revision, length):
+            pieces = self._find(storage)
+            if self.strict_length:
+                pieces = _long_enough(pieces, length)
+            found = self._found = (storage, storage.revision, length, pieces)
+        return found[3]
+
+    def _find(self, storage: Storage) -> Trajectories:
+        rows = storage.get(slice(None))
+        leaves = leaves_of(rows)
+        ndim = storage.ndim
+        full, last = storage.is_full, storage._last_cursor
+        for key in self._number_keys:
+            numbers = leaves.get(as_tuple(key))
+            if numbers is not None:
+                return find_trajectories(_per_element(ends_of_numbers(numbers), ndim), full=full, last=last)
+        flags = [leaves[as_tuple(key)] for key in self._end_keys if as_tuple(key) in leaves]
+        if not flags:
+            looked_for = ", ".join(map(show_key, (*self._number_keys, *self._end_keys)))
+            raise MissingKeyError(
+                f"SliceSampler finds no trajectories: the replay buffer has none of {looked_for}; give traj_key or end_key"
+            )
+        ends = [_per_element(flag, ndim) for flag in flags]
+        return find_trajectories(torch.stack(ends).any(0), full=full, last=last)
+
+    # ----------------------------------------------------------------- parts
+
+    def _parts(
+        self, storage: Storage, pieces: Trajectories, which: Tensor, length: int
+    ) -> tuple[Drawn, dict[Any, Any]]:
+        """The elements of a random part of each of some trajectories."""
+        whole = pieces.length[which]
+        wanted = whole.clamp_max(length)
+        low = -_reach(self.span[0], wanted)
+        # Behind the last start from which there is a part, as far as parts may reach beyond the trajectory.
+        high = whole - wanted + 1 + _reach(self.span[1], wanted)
+        drawn = torch.rand(len(which), device=whole.device, generator=self._rng)
+        begin = (drawn * (high - low)).floor().long() + low
+        stop = torch.minimum(begin + wanted, whole)
+        begin = begin.clamp_min(0)
+        lengths = stop - begin
+        width = length if self.pad_output or bool((lengths == length).all()) else None
+        part, offset, real = _laid_out(lengths, width)
+        element = pieces.start[which[part]]
+        element[:, 0] += begin[part] + offset
+        element[:, 0] %= refuse_empty(storage)[0]
+        index: Drawn = element[:, 0] if storage.ndim == 1 else element.unbind(-1)
+        ends = offset == lengths[part] - 1
+        ends &= real
+        return index, self._marks(storage, index, ends, (offset == 0) & real, real)
+
+    def _marks(
+        self, storage: Storage, index: Drawn, ends: Tensor, begins: Tensor, real: Tensor
+    ) -> dict[Any, Any]:
+        """What a sample says of its parts."""
+        marks: dict[Any, Any] = {}
+        leaves = leaves_of(storage.get(slice(None)))
+        if self.truncated_key is not None:
+            last = ends.unsqueeze(-1)
+            terminated_key, done_key = (sibling(self.truncated_key, name) for name in ("terminated", "done"))
+            for key, marked in (
+                (self.truncated_key, last),
+                (done_key, last),
+                (terminated_key, torch.zeros_like(last)),
+            ):
+                stored = leaves.get(as_tuple(key))
+                marks[key] = marked if stored is None else stored[index] | _fit(marked, stored[index])
+        if self.init_key is not None and (stored := leaves.get(as_tuple(self.init_key))) is not None:
+            marks[self.init_key] = stored[index] | _fit(begins.unsqueeze(-1), stored[index])
+        if self.pad_output:
+            marks["collector", "mask"] = real
+        return marks
+
+    def _empty(self) -> None:
+        self._found = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_found": None}
+
+    def __repr__(self) -> str:
+        size = f"num_slices={self.num_slices}" if self.num_slices else f"slice_len={self.slice_len}"
+        return f"{type(self).__name__}({size}, strict_length={self.strict_length})"
+
+
+class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
+    """Draws a random part of each trajectory once, before one of any trajectory is drawn again.
+
+    Args:
+        drop_last: whether a last sample with fewer parts is left out. The buffer needs a `batch_size` then.
+        shuffle: False: trajectories in the order of the rows.
+        options: keywords of `SliceSampler`.
+    """
+
+    def __init__(self, *, drop_last: bool = False, shuffle: bool = True, **options: Any) -> None:
+        SliceSampler.__init__(self, **options)
+        SamplerWithoutReplacement.__init__(self, drop_last, shuffle)
+
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Drawn, dict[Any, Any]]:
+        """Draw parts; see `Sampler.sample`."""
+        refuse_empty(storage)
+        length, count = self._sizes(batch_size)
+        pieces = self._trajectories(storage, length)
+        which = self._next(len(pieces.length), count, pieces.length.device)
+        return self._parts(storage, pieces, which, length)
+
+    def _empty(self) -> None:
+        SliceSampler._empty(self)
+        SamplerWithoutReplacement._empty(self)
+
+
+def _long_enough(pieces: Trajectories, length: int) -> Trajectories:
+    """The trajectories of at least some length."""
+    enough = pieces.length >= length
+    if enough.all():
+        return pieces
+    if not enough.any():
+        raise RuntimeError(
+            f"no trajectory of {length} rows: the longest has {int(pieces.length.max())}; strict_length=False takes shorter ones"
+        )
+    return Trajectories(*(value[enough] for value in pieces))
+
+
+def _reach(span: bool | int, length: Tensor) -> Tensor:
+    """By how many rows parts may reach over an end of their trajectory."""
+    if span is True:
+        return length - 1
+    if span >= int(length.max()):
+        raise ValueError(
+            f"parts of {int(length.max())} rows can't begin or end {span} rows outside of their trajectory"
+        )
+    return torch.minimum(torch.full_like(length, span), length - 1)
+
+
+def _laid_out(lengths: Tensor, width: int | None) -> tuple[Tensor, Tensor, Tensor]:
+    """For each row of a sample its part, its place in it, and whether it is no copy of the part's last row.
+
+    Args:
+        lengths: how many rows the parts have.
+        width: how many all of them are to have; None: as many as they have.
+    """
+    if width is None:
+        part = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        first = (lengths.cumsum(0) - lengths)[part]
+        offset = torch.arange(len(part), device=lengths.device) - first
+        return part, offset, torch.ones_like(part, dtype=torch.bool)
+    part = torch.arange(len(lengths), device=lengths.device).repeat_interleave(width)
+    offset = torch.arange(width, device=lengths.device).repeat(len(lengths))
+    real = offset < lengths[part]
+    return part, torch.minimum(offset, lengths[part] - 1), real
+
+
+def _per_element(flags: Tensor, ndim: int) -> Tensor:
+    """Whether any of the flags of an element is set, `[rows, *batch]`."""
+    return flags if flags.ndim == ndim else flags.flatten(ndim).any(-1)
+
+
+def _fit(flags: Tensor, like: Tensor) -> Tensor:
+    """Flags `[n, 1]` in as many dimensions as an entry has."""
+    return flags.reshape(-1, *[1] * (like.ndim - 1))

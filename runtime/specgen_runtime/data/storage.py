@@ -1,0 +1,97 @@
+"""`Storage`: the base class of what keeps the rows of a replay buffer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+
+from specgen_runtime.data.rows import RowData
+
+__all__ = ["Storage"]
+
+
+class Storage(ABC):
+    """Where a replay buffer keeps its rows.
+
+    Args:
+        max_size: how many elements it holds.
+
+    Attributes:
+        max_size: how many elements it holds.
+        ndim: how many of the first dimensions of the data count elements.
+        device: where sampled tensors are; None if that depends on the data.
+        revision: changes whenever the contents do.
+    """
+
+    ndim: int = 1
+    device: torch.device | None = None
+
+    def __init__(self, max_size: int) -> None:
+        if int(max_size) < 1:
+            raise ValueError(f"max_size is a positive number of elements, got {max_size!r}")
+        self.max_size = int(max_size)
+        self.revision = 0
+        self._last_cursor: int | None = None
+
+    @abstractmethod
+    def set(self, cursor: Any, data: RowData, *, set_cursor: bool = True) -> None:
+        """Write rows at a cursor: a number, a slice or a vector of numbers.
+
+        Args:
+            cursor: where; along the first dimension.
+            data: one row for a number, else a batch of rows.
+            set_cursor: whether they are the newest rows; False: only rows that are there already change.
+        """
+
+    @abstractmethod
+    def get(self, index: Any) -> RowData:
+        """The rows at an index, among those that were written."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many elements were written."""
+
+    @abstractmethod
+    def rows_of(self, data: RowData) -> int:
+        """How many rows there is space for, along the first dimension.
+
+        Args:
+            data: a batch of rows, in case nothing was written yet.
+        """
+
+    @abstractmethod
+    def _empty(self) -> None: ...
+
+    @abstractmethod
+    def state_dict(self, *, copies: bool = True) -> dict[str, Any]:
+        """What the storage holds.
+
+        Args:
+            copies: False: what is written later changes it.
+        """
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Hold what another storage held."""
+
+    @property
+    def shape(self) -> torch.Size | None:
+        """The shape of what was written; None if nothing was, and its shape is unknown."""
+        return torch.Size([len(self)])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether each new row takes the place of an old one."""
+        return len(self) >= self.max_size
+
+    def gather(self, index: Any) -> RowData:
+        """The rows at an index that a sampler has drawn: `get`, where each number is known to be in range."""
+        return self.get(index)
+
+    def __getitem__(self, index: Any) -> RowData:
+        return self.get(index)
+
+    def __setitem__(self, index: Any, data: RowData) -> None:
+        self.set(index, data, set_cursor=False)

@@ -1,0 +1,184 @@
+"""Replay buffers whose samples say which elements they consist of, so that priorities can be changed by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.utils import expand_as_right
+from torch import Tensor
+
+from specgen_runtime.data.prefetching import Sample
+from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
+from specgen_runtime.data.replay_buffer import ReplayBuffer
+from specgen_runtime.data.rows import RowData
+from specgen_runtime.data.storage import Storage
+from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.packing import put_checked
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer", "TensorDictReplayBuffer"]
+
+
+class TensorDictReplayBuffer(ReplayBuffer):
+    """A `ReplayBuffer` of tensordicts. Samples hold their `"index"`, and what else is known of them.
+
+    An entry `"index"` of what comes in is not kept, so that samples can be written into another buffer.
+
+    Args:
+        priority_key: where losses write priorities.
+        options: keywords of `ReplayBuffer`.
+    """
+
+    def __init__(self, *, priority_key: NestedKey = "td_error", **options: Any) -> None:
+        super().__init__(**options)
+        self.priority_key = priority_key
+        if isinstance(self.sampler, PrioritizedSampler) and hasattr(self.writer, "tracks_generations"):
+            self.writer.tracks_generations = True
+
+    def extend(self, data: RowData, *, update_priority: bool = True) -> Tensor:
+        """Write a batch; see `ReplayBuffer.extend`.
+
+        Args:
+            data: a tensordict, or a list of them.
+            update_priority: whether its entry `priority_key` is the priority of the rows, if there is one. Otherwise
+                they have the largest priority so far, so that they are sampled soon.
+        """
+        return self._extended(self._incoming(data), update_priority)
+
+    def _extended(self, rows: RowData | None, update_priority: bool = True) -> Tensor:
+        if rows is None:
+            return self._nothing()
+        if not isinstance(rows, TensorDictBase):
+            raise TypeError(
+                f"{type(self).__name__} holds tensordicts, got {type(rows).__name__}: use ReplayBuffer"
+            )
+        index = self._write(rows.exclude("index") if rows.get("index", None) is not None else rows)
+        priority = rows.get(self.priority_key, None) if update_priority else None
+        if priority is not None and isinstance(self.sampler, PrioritizedSampler):
+            # Rows first, as the index is.
+            self.sampler.update_priority(
+                index, self._reduced(self._rows_first(priority), self.storage.ndim), storage=self.storage
+            )
+        return index
+
+    def _reduced(self, priority: Tensor, dims: int) -> Tensor:
+        """One priority for each element, of priorities whose first `dims` dimensions count elements."""
+        flat = priority.flatten(0, dims - 1) if dims > 1 else priority
+        if flat.ndim == 1:
+            return flat
+        return reduce_priority(flat.flatten(1), getattr(self.sampler, "reduction", "max"))
+
+    def update_tensordict_priority(self, data: TensorDictBase) -> None:
+        """Give the elements of a sample the priorities that a loss has written; nothing without a `PrioritizedSampler`.
+
+        Elements that were written over since they were sampled keep the priority of what they hold now.
+
+        Args:
+            data: a sample, with `"index"` and the entry `priority_key`, whose other dimensions are reduced as the sampler says.
+
+        Raises:
+            KeyError: one of the two is missing.
+            ValueError: a priority is negative or not finite.
+        """
+        if not isinstance(self.sampler, PrioritizedSampler):
+            return
+        index, priority = (self._entry(data, key) for key in ("index", self.priority_key))
+        if self.storage.ndim > 1:
+            index = index.reshape(-1, index.shape[-1])
+            priority = self._reduced(priority, data.ndim) if data.ndim else priority.reshape(1)
+        else:
+            index = index.reshape(len(index), -1)[:, 0] if index.ndim else index.reshape(1)
+            priority = self._reduced(priority, 1) if data.ndim else priority.reshape(1)
+        generation = data.get("index_generation", None)
+        if generation is not None:
+            generation = generation.reshape(len(index), -1)[:, 0]
+            fresh = self.writer.generations_of(index) == generation
+            index, priority = index[fresh], priority[fresh.to(priority.device)]
+        if len(index):
+            self.update_priority(index, priority)
+
+    def _entry(self, data: TensorDictBase, key: NestedKey) -> Tensor:
+        value: Tensor | None = data.get(key, None)
+        if value is None:
+            raise MissingKeyError(
+                f"{show_key(key)} is missing: priorities are updated by what `sample` gave, with {show_key(self.priority_key)} of a loss"
+            )
+        return value
+
+    def _finished(self, result: Sample) -> Any:
+        data = result.data
+        if not isinstance(data, TensorDictBase):
+            return data
+        for key, value in result.info.items():
+            entry = torch.stack(value, -1) if isinstance(value, tuple) else value
+            if data.device is not None:
+                entry = entry.to(data.device)
+            try:
+                put_checked(data, key, expand_as_right(entry, data) if entry.ndim < data.ndim else entry)
+            except RuntimeError as error:
+                raise RuntimeError(
+                    f"{show_key(key)} of shape {list(entry.shape)} does not fit the sample of {list(data.shape)}, which a "
+                    "transform has changed: use ReplayBuffer, and `sample(return_info=True)`"
+                ) from error
+        return data
+
+
+class PrioritizedReplayBuffer(ReplayBuffer):
+    """A `ReplayBuffer` with a `PrioritizedSampler`.
+
+    Args:
+        alpha: as of `PrioritizedSampler`.
+        beta: the same.
+        eps: the same.
+        dtype: the same.
+        reduction: the same.
+        storage: where rows are kept.
+        options: keywords of `ReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        beta: float,
+        eps: float = 1e-8,
+        dtype: torch.dtype = torch.float32,
+        reduction: str = "max",
+        storage: Storage | Callable[[], Storage],
+        **options: Any,
+    ) -> None:
+        storage = storage if isinstance(storage, Storage) else storage()
+        sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, dtype, reduction)
+        super().__init__(storage=storage, sampler=sampler, **options)
+
+
+class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
+    """A `TensorDictReplayBuffer` with a `PrioritizedSampler`.
+
+    Args:
+        alpha: as of `PrioritizedSampler`.
+        beta: the same.
+        priority_key: where losses write priorities.
+        eps: as of `PrioritizedSampler`.
+        reduction: the same.
+        storage: where rows are kept.
+        options: keywords of `ReplayBuffer`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        beta: float,
+        priority_key: NestedKey = "td_error",
+        eps: float = 1e-8,
+        reduction: str = "max",
+        storage: Storage | Callable[[], Storage],
+        **options: Any,
+    ) -> None:
+        storage = storage if isinstance(storage, Storage) else storage()
+        sampler = PrioritizedSampler(storage.max_size, alpha, beta, eps, reduction=reduction)
+        super().__init__(storage=storage, sampler=sampler, priority_key=priority_key, **options)

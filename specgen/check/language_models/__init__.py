@@ -1,0 +1,1 @@
+"""Language models: what `models:` declare, and the transforms of chains that run them."""

@@ -1,0 +1,257 @@
+"""Saving a replay buffer and going on: to the last bit, and never half."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.data import (
+    LazyMemmapStorage,
+    LazyTensorStorage,
+    PrioritizedSampler,
+    RandomSampler,
+    ReplayBuffer,
+    SamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+)
+from specgen_runtime.transforms import MultiStepTransform
+from tensordict import TensorDict
+
+from tests.data.transitions import transitions
+
+SAMPLERS = {
+    "random": RandomSampler,
+    "without replacement": SamplerWithoutReplacement,
+    "prioritized": lambda: PrioritizedSampler(20, 0.6, 0.4),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "mapped": {"storage": LazyMemmapStorage},
+    "prefetched": {"prefetch": 3},
+    "n-step": {"steps": 3},
+}
+
+
+def made(sampler: str, options: dict[str, Any], seed: int) -> TensorDictReplayBuffer:
+    buffer = TensorDictReplayBuffer(
+        storage=options.get("storage", LazyTensorStorage)(20),
+        sampler=SAMPLERS[sampler],
+        batch_size=6,
+        prefetch=options.get("prefetch"),
+        generator=torch.Generator().manual_seed(seed),
+    )
+    if "steps" in options:
+        buffer.append_transform(MultiStepTransform(options["steps"], 0.9))
+    return buffer
+
+
+def use(buffer: TensorDictReplayBuffer, first: int) -> list[TensorDict]:
+    """Write, sample, change priorities; with random numbers of its own."""
+    random = torch.Generator().manual_seed(first)
+    samples = []
+    for step in range(8):
+        buffer.extend(transitions(5, first + 5 * step))
+        for _ in range(2):
+            sample = buffer.sample()
+            samples.append(sample.clone())
+            buffer.update_tensordict_priority(
+                sample.set("td_error", torch.rand(len(sample), generator=random))
+            )
+    return samples
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("how", ["dumps", "state_dict"])
+def test_goes_on_to_the_last_bit(sampler: str, options: str, how: str, tmp_path: Path) -> None:
+    buffer = made(sampler, OPTIONS[options], 0)
+    use(buffer, 0)
+    if how == "dumps":
+        buffer.dumps(tmp_path / "buffer")
+    else:
+        state = buffer.state_dict()
+    expected = use(buffer, 100)
+    resumed = made(sampler, OPTIONS[options], 1)
+    if how == "dumps":
+        resumed.loads(tmp_path / "buffer")
+    else:
+        resumed.load_state_dict(state)
+    for ours, theirs in zip(use(resumed, 100), expected, strict=True):
+        assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
+        assert (ours == theirs).all()
+    assert (len(resumed), resumed.write_count) == (len(buffer), buffer.write_count)
+
+
+def test_kinds_of_rows(tmp_path: Path) -> None:
+    """All dtypes, rows of no size, several dimensions, a tensor alone."""
+    dtypes = (
+        torch.bool,
+        torch.uint8,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.complex64,
+    )
+    data = TensorDict({str(dtype): torch.arange(8).reshape(4, 2).to(dtype) for dtype in dtypes}, [4])
+    data["none"] = torch.zeros(4, 0)
+    data["nested", "entry"] = torch.rand(4)
+    buffer, other = (ReplayBuffer(storage=LazyTensorStorage(10)) for _ in range(2))
+    buffer.extend(data)
+    buffer.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert (other[:] == data).all()
+    assert {key: value.dtype for key, value in other[:].items(True, True)} == {
+        key: value.dtype for key, value in data.items(True, True)
+    }
+    buffer, other = (ReplayBuffer(storage=LazyTensorStorage(12, ndim=2)) for _ in range(2))
+    buffer.extend(transitions(5, batch=(3,)).transpose(0, 1))
+    buffer.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert (other[:] == buffer[:]).all()
+    buffer, other = (ReplayBuffer(storage=LazyTensorStorage(12)) for _ in range(2))
+    buffer.extend(torch.arange(5))
+    buffer.dumps(tmp_path)
+    other.loads(tmp_path)
+    assert other[:].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_states_are_copies() -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(5))
+    buffer.extend(transitions(3))
+    state = buffer.state_dict()
+    buffer["next", "reward"] = torch.full((3, 1), 9.0)
+    other = ReplayBuffer(storage=LazyTensorStorage(5))
+    other.load_state_dict(state)
+    other["next", "reward"] = torch.full((3, 1), 8.0)
+    assert state["_storage"]["_storage"]["next", "reward"].flatten().tolist() == [0, 1, 2]
+
+
+def test_a_batch_size_is_no_state() -> None:
+    saved, sized, unsized = (
+        ReplayBuffer(storage=LazyTensorStorage(5), batch_size=size) for size in (2, 3, None)
+    )
+    saved.extend(transitions(4))
+    for buffer, expected in ((sized, 3), (unsized, 2)):
+        buffer.load_state_dict(saved.state_dict())
+        assert len(buffer.sample()) == expected
+
+
+def test_of_an_empty_buffer(tmp_path: Path) -> None:
+    ReplayBuffer(storage=LazyTensorStorage(5)).dumps(tmp_path)
+    other = ReplayBuffer(storage=LazyTensorStorage(5))
+    other.extend(transitions(2))
+    other.loads(tmp_path)
+    assert len(other) == 0
+    other.extend(transitions(1))
+
+
+def test_what_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no replay buffer was saved"):
+        ReplayBuffer(storage=LazyTensorStorage(5)).loads(tmp_path)
+    buffer = ReplayBuffer(storage=LazyTensorStorage(5))
+    buffer.extend(transitions(4))
+    buffer.dumps(tmp_path)
+    with pytest.raises(ValueError, match="4 rows were saved, and there is space for 3"):
+        ReplayBuffer(storage=LazyTensorStorage(3)).loads(tmp_path)
+    other = ReplayBuffer(storage=LazyTensorStorage(5))
+    other.extend(transitions(2).set("observation", torch.zeros(2, 4)))
+    with pytest.raises(ValueError, match=r"'observation' has the shape \[4, 1\]"):
+        other.loads(tmp_path)
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """The system refuses to let a file grow further, as it does on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_keeps_what_was_saved_last(tmp_path: Path) -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(2_000))
+    buffer.extend(transitions(3))
+    buffer.dumps(tmp_path / "buffer")
+    before = sorted(file.name for file in (tmp_path / "buffer").rglob("*"))
+    buffer.extend(transitions(1_900, 3))
+    with no_file_larger_than(5_000), pytest.raises(OSError, match="File too large"):
+        buffer.dumps(tmp_path / "buffer")
+    assert sorted(file.name for file in (tmp_path / "buffer").rglob("*")) == before
+    other = ReplayBuffer(storage=LazyTensorStorage(2_000))
+    other.loads(tmp_path / "buffer")
+    assert other["next", "reward"].flatten().tolist() == [0, 1, 2]
+    buffer.dumps(tmp_path / "buffer")
+    other.loads(tmp_path / "buffer")
+    assert len(other) == 1_903
+
+
+def test_space_for_mapped_rows_is_reserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*arguments: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    buffer = ReplayBuffer(storage=LazyMemmapStorage(10_000, scratch_dir=tmp_path / "rows", existsok=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            buffer.extend(transitions(3))
+    assert len(buffer) == 0
+    buffer.extend(transitions(3))
+    file = tmp_path / "rows" / "observation.memmap"
+    assert file.stat().st_blocks * 512 >= 40_000  # all of it is on the disk, not only what was written
+
+
+SAVE_FOREVER = """
+import sys
+import torch
+from tensordict import TensorDict
+from specgen_runtime.data import LazyTensorStorage, PrioritizedSampler, ReplayBuffer
+
+buffer = ReplayBuffer(storage=LazyTensorStorage(50_000), sampler=PrioritizedSampler(50_000, 1.0, 1.0))
+number = 0
+while True:
+    number += 1
+    rows = torch.full((50_000,), number)
+    buffer.extend(TensorDict({"a": rows, "b": rows.clone(), "c": rows.double()}, [50_000]))
+    buffer.update_priority(torch.arange(50_000), float(number))
+    buffer.dumps(sys.argv[1])
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_program_leaves_a_whole_buffer(tmp_path: Path) -> None:
+    for delay in (0.0, 0.013, 0.041, 0.11):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SAVE_FOREVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        for _ in range(3):
+            done = int(process.stdout.readline())
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        buffer = ReplayBuffer(
+            storage=LazyTensorStorage(50_000), sampler=PrioritizedSampler(50_000, 1.0, 1.0), batch_size=5
+        )
+        buffer.loads(tmp_path)
+        number = int(buffer["a"][0])
+        assert number >= done
+        assert all((buffer[key] == number).all() for key in ("a", "b", "c"))
+        assert buffer.sampler.default_priority == number
+        assert buffer.write_count == number * 50_000
+        buffer.sample()
