@@ -23,7 +23,6 @@ from specgen.expr import (
     Typed,
     full,
 )
-from specgen.expr.dtypes import CONCRETE
 from specgen.expr.sizes import ANY_DIMS
 from specgen.expr.symbols import Key, Time
 from specgen.program.program import DONE_FLAGS
@@ -187,11 +186,6 @@ class Parameter:
     def required(self) -> bool:
         """Whether it has to be given."""
         return self.default is REQUIRED
-
-    @property
-    def of_dtypes(self) -> bool:
-        """Whether it is a choice of dtypes."""
-        return bool(self.choices) and all(word in CONCRETE for word in self.choices)
 
     @property
     def type(self) -> Type:

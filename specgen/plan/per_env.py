@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from specgen.check.model import Parameter
 from specgen.code import Code, named, using, value_code
+from specgen.expr.dtypes import CONCRETE
 from specgen.literals import literal
 from specgen.plan.envs.model import ParamPlan
 from specgen.plan.model import Field
@@ -13,6 +14,11 @@ from specgen.plan.short_texts import TORCH_DTYPES
 
 LIMITS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 """The keywords of what reads a number, by the comparison that must hold of it."""
+
+
+def chooses_dtype(param: Parameter) -> bool:
+    """Whether the words of a parameter are dtypes."""
+    return bool(param.choices) and all(word in CONCRETE for word in param.choices)
 
 
 def param_annotation(param: Parameter) -> Code:
@@ -35,12 +41,12 @@ def argument_annotation(param: Parameter) -> Code:
     words = param_annotation(param)
     if param.enum_class is not None:
         return using(f"{param.enum_class} | {words}", *words.uses)
-    return using(f"torch.dtype | {words}", "torch", *words.uses) if param.of_dtypes else words
+    return using(f"torch.dtype | {words}", "torch", *words.uses) if chooses_dtype(param) else words
 
 
 def kept_annotation(param: Parameter) -> Code:
     """What the class keeps of it."""
-    return Code("str") if param.enum_class is not None or param.of_dtypes else param_annotation(param)
+    return Code("str") if param.enum_class is not None or chooses_dtype(param) else param_annotation(param)
 
 
 def optional_annotation(param: Parameter) -> Code:

@@ -14,7 +14,7 @@ from specgen.pipeline import Compiled
 from specgen.program.verify import VERIFY
 from specgen.project.store import Store
 from specgen.settings import Config
-from tests.compiled_cases import FOLDERS, compiled_case, records_of
+from tests.compiled_cases import FOLDERS, compiled_case, folders_of, records_of
 from tests.sizes import each_time_or_thorough
 from tests.support import LIBRARY, compile_sources, library_records
 
@@ -183,7 +183,14 @@ def test_each_case_is_the_same_from_the_store(folder: Path, cache: Path, checked
         checked.clear()
         records = records_of(folder, library is not None)
         config = Config("schemas", "generated", "generated")
-        made = compile_sources(texts, config, gymnasium=records, library=library, memo=store)
+        made = compile_sources(
+            texts,
+            config,
+            gymnasium=records,
+            model_folders=folders_of(folder),
+            library=library,
+            memo=store,
+        )
         assert_same(made, case.compiled)
         store.save()
         assert not run or not checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.model import PARAM_DTYPES, Parameter
+from specgen.plan.per_env import chooses_dtype
 from specgen.plan.refusals import refusals
 from specgen.plan.transforms.model import EnumClassPlan, TransformParamPlan
 from specgen.plan.transforms.text import dtype_code
@@ -17,10 +18,10 @@ def plan_param(param: Parameter, *, initial: bool) -> TransformParamPlan:
         param.kind == "tensor",
         param.optional,
         param.kind in ("ints", "int_or_ints"),
-        tuple(refusals(param, kept=param.of_dtypes)),
+        tuple(refusals(param, kept=chooses_dtype(param))),
         initial,
         dtype_code(PARAM_DTYPES[param.kind]) if param.per_env else None,
-        param.of_dtypes,
+        chooses_dtype(param),
         _enum_class(param),
     )
 
