@@ -35,14 +35,14 @@ def library() -> Mapping[str, CheckedFile]:
     outlines = {path: outline for path, (outline, _) in read.items()}
     contents = {path: content_of(path, text) for path, text in sources.items()}
     sink = Sink()
-    linked = Linked(sources, contents, outlines, sources.keys(), Config(), library_records(), sink)
+    linked = Linked(sources, contents, outlines, sources.keys(), Config(), library_records(), {}, sink)
     checked: dict[str, CheckedFile] = {}
     interfaces: dict[str, Interface] = {}
     for path in linked.order:
         job, file = linked.job(path), read[path][1]
         assert file is not None
         checked[path], interfaces[path] = check_file(
-            file, job.module, job.visible, interfaces, job.records, sink
+            file, job.module, job.visible, interfaces, job.records, job.folders, sink
         )
     assert not sink.has_errors
     return checked

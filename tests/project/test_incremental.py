@@ -15,6 +15,7 @@ from specgen.program.verify import VERIFY
 from specgen.project.store import Store
 from specgen.settings import Config
 from tests.compiled_cases import FOLDERS, compiled_case, folders_of, records_of
+from tests.sizes import each_time_or_thorough
 from tests.support import LIBRARY, compile_sources, library_records
 
 CONFIG = Config("schemas", "made", "made")
@@ -277,7 +278,7 @@ class Editor:
         )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(each_time_or_thorough(3, 12)))
 def test_edits_end_where_a_fresh_compilation_does(seed: int, cache: Path) -> None:
     editor = Editor(seed)
     store = Store(cache)

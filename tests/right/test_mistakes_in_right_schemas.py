@@ -18,6 +18,7 @@ from specgen.diagnostics import Sink
 from specgen.project.library import library_schemas
 from specgen.schema.load import load, to_data
 from specgen.source import from_python, parse_yaml
+from specgen.source.imports import SECTIONS
 
 FOLDER = Path(__file__).parent / "schemas"
 Data = dict[str, Any]
@@ -74,7 +75,7 @@ def codes(section: str, name: str, declared: Data) -> list[str]:
     file = load("x.py", root, sink)
     if file is not None:
         check_declarations(file, sink)
-        check_file(file, "made.x", {"specs": {}, "envs": {}, "transforms": {}, "losses": {}}, {}, {}, sink)
+        check_file(file, "made.x", {section: {} for section in SECTIONS}, {}, {}, {}, sink)
     return [item.code for item in sink.items]
 
 
