@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from dataclasses import field, replace
 from functools import reduce
 from typing import Final
@@ -67,6 +67,13 @@ class Condition:
                 if (fewer & known).implies(made):
                     return fewer.within(known)
         return self
+
+    def apart_from(self, symbols: Set[Symbol]) -> Condition:
+        """What is left of the condition where nobody can ask for these values: it holds wherever this one may."""
+        return _simplified(
+            frozenset(one for one in case if symbols.isdisjoint(one[0].typed.symbols_read))
+            for case in self.cases
+        )
 
     @property
     def typed(self) -> Typed:

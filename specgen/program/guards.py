@@ -59,7 +59,7 @@ def guarded(
     needs.body(program.body)
     found = needs.found if around is None else around(needs.found)
     absent = {symbol for symbol, condition in found.items() if condition != ALWAYS and not symbol.type.python}
-    absent |= {target for target in _assigned(program.body) if found.get(target, NEVER) != ALWAYS} | set(
+    absent |= {target for target in assigned(program.body) if found.get(target, NEVER) != ALWAYS} | set(
         optional
     )
     absent -= set(nullable)
@@ -69,11 +69,12 @@ def guarded(
     return Guarded(with_body(program, body), found)
 
 
-def _assigned(body: Sequence[Statement]) -> Iterable[Symbol]:
+def assigned(body: Sequence[Statement]) -> Iterable[Symbol]:
+    """The symbols that statements define, those in regions too."""
     for statement in body:
         yield from targets(statement)
         if isinstance(statement, Region):
-            yield from _assigned(statement.body)
+            yield from assigned(statement.body)
 
 
 @dataclass

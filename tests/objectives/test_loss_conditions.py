@@ -45,12 +45,32 @@ losses:
       loss: {value: "distance(pred, stop_grad(action_target), l2)", elementwise: true}
       loss_weighted: sum((pred - action_target)**2) * where(given(weight), weight, 1.0)
 """
+WEIGHED = """\
+specgen: 1
+losses:
+  WeighedLoss:
+    networks:
+      value_network: {in: [observation], out: {value: "float32[1]"}}
+      prior_network: {in: [observation], out: {prior: float32}}
+    keys:
+      weight: {key: weight, type: float32, optional: true}
+    let:
+      weighed: where(given(weight), value_network(now) * weight, prior_network(now))
+    terms:
+      loss: weighed
+"""
 PACKAGE = "losses_with_options"
 
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    files = generate({"options.yaml": OPTIONS, "vector.yaml": VECTOR, "masks.yaml": MASKS}, PACKAGE)
+    texts = {
+        "options.yaml": OPTIONS,
+        "vector.yaml": VECTOR,
+        "masks.yaml": MASKS,
+        "weighed.yaml": WEIGHED,
+    }
+    files = generate(texts, PACKAGE)
     folder = tmp_path_factory.mktemp("made")
     with imported(files, PACKAGE, folder):
         yield folder
@@ -248,6 +268,24 @@ def test_terms_of_several_numbers(vector: ModuleType) -> None:
     data["valid"] = torch.tensor([True, False, True, True, False])
     loss.loss_mask_key = "valid"
     torch.testing.assert_close(loss(data)["loss"], squares[data["valid"]].mean())
+
+
+def test_networks_that_only_what_is_in_the_data_needs(generated: Path) -> None:
+    """Networks run before the data are asked: whether an entry is there says what becomes of their values."""
+    value = TensorDictModule(nn.Linear(4, 1), in_keys=["observation"], out_keys=["value"])
+    prior = TensorDictModule(lambda x: x.sum(-1), in_keys=["observation"], out_keys=["prior"])
+    loss = importlib.import_module(f"{PACKAGE}.weighed").WeighedLoss(value, prior)
+    data = batch(5)
+    torch.testing.assert_close(loss(data)["loss"], prior(data.clone())["prior"].mean())
+    data["weight"] = torch.rand(5)
+    expected = value(data.clone())["value"].squeeze(-1) * data["weight"]
+    torch.testing.assert_close(loss(data)["loss"], expected.mean())
+    data["weight"] = torch.rand(5, 1)
+    with pytest.raises(RuntimeError, match=r"'weight', the weight, is one number of each sample, \[5\]"):
+        loss(data)
+    wide = TensorDictModule(nn.Linear(4, 1), in_keys=["observation"], out_keys=["prior"])
+    with pytest.raises(RuntimeError, match=r"'prior', the prior, is one number .* got \[5, 1\]"):
+        importlib.import_module(f"{PACKAGE}.weighed").WeighedLoss(value, wide)(batch(5))
 
 
 @pytest.fixture

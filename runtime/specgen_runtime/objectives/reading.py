@@ -51,7 +51,10 @@ class ReadingModule(FunctionalModule):
         Raises:
             RuntimeError: if it has another shape, such as ``[*batch, 1]``, which would be paired with other samples.
         """
-        value = self._read(tensordict, key, role)
+        return self._number(self._read(tensordict, key, role), tensordict, key, role)
+
+    def _number(self, value: Tensor, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """A value that a network wrote, or the data hold, which is one number of each sample; see `_read_number`."""
         if value.ndim != tensordict.batch_dims:
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
@@ -62,6 +65,10 @@ class ReadingModule(FunctionalModule):
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         return None if peek(tensordict, key) is None else self._read(tensordict, key, role)
+
+    def _read_number_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
+        """As `_read_number`; None if the data hold none."""
+        return None if peek(tensordict, key) is None else self._read_number(tensordict, key, role)
 
     @overload
     def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...

@@ -20,7 +20,7 @@ from specgen.expr.dtypes import is_float
 from specgen.program.conditions import ALWAYS, NEVER, Condition, condition_of, values_in
 from specgen.program.cut import cut
 from specgen.program.gradients import in_no_grad, trained_through
-from specgen.program.guards import Guarded, guarded
+from specgen.program.guards import Guarded, assigned, guarded
 from specgen.program.program import Assign, Component, Input, Output, OutputRole, Program, Region
 from specgen.program.program import Statement as ProgramStatement
 from specgen.program.share import hands_on, share
@@ -98,9 +98,10 @@ def _part(
             condition |= conditions.get(output.name, ALWAYS)
     there = values_in(condition.typed)
     absent = [one.symbol for one in loss.param_reads if one.absent]
-    absent += [
+    perhaps = [
         loss.symbols[f"keys.{one.name}"] for one in loss.roles if one.optional and one.type is not None
     ]
+    absent += perhaps
     absent += [one.symbol for one in loss.modules if one.optional]
     given = [one.symbol for one in program.inputs if one.symbol.path == _mask_path(loss)]
     given += [one.symbol for one in loss.param_reads if one.tensor and not one.absent and not one.late]
@@ -112,8 +113,15 @@ def _part(
         if output.name in conditions
     }
 
+    inside = set(assigned(shared.body))
+    unknown = frozenset(perhaps)
+
     def around(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
-        return {one: needed.within(condition) for one, needed in needs_of_forward(loss, needs).items()}
+        """What the class computes does not depend on what the data hold: it runs before they are asked."""
+        of_class = {
+            one: needed if one in inside else needed.apart_from(unknown) for one, needed in needs.items()
+        }
+        return {one: needed.within(condition) for one, needed in needs_of_forward(loss, of_class).items()}
 
     optional = [one for one in absent if one not in there]
     made = guarded(in_no_grad(shared), when, optional, given, around)

@@ -172,17 +172,15 @@ class ForwardPrinter:
         record = "tensordict" if call.record == "now" else "next_tensordict"
         replaced = ""
         uses: set[str] = set()
+        drawn = {role for role, value in call.replaced if self._is_drawn(value)}
         if call.replaced:
-            drawn = {
-                role: "draw" in map(str, self._values.type_of(value).axes) for role, value in call.replaced
-            }
             parts = []
             for role, value in call.replaced:
                 stored = self._stored(role, value)
                 uses |= stored.uses
-                behind = ".unsqueeze(0)" if any(drawn.values()) and not drawn[role] else ""
+                behind = ".unsqueeze(0)" if drawn and role not in drawn else ""
                 parts.append(f"keys.{self._key(role)}: {stored.at(ATOM) if behind else stored}{behind}")
-            replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if any(drawn.values()) else "")
+            replaced = f", {{{', '.join(parts)}}}" + (", draws=True" if drawn else "")
         owner = self._owner(network) + ".evaluated" * call.evaluated
         if network.policy:
             copy = literal(call.variant)
@@ -193,11 +191,19 @@ class ForwardPrinter:
         if isinstance(network.type, Record):
             copy, roles = literal(call.variant), [f"keys.{self._key(role)}" for role, _ in network.outputs]
             return using(f"{owner}.outputs({copy}, {record}, ({', '.join(roles)}){replaced})", *uses)
+        key = f"keys.{self._key(network.output)}"
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
-        return using(
-            f"{owner}.{call.variant}({record}, keys.{self._key(network.output)}{replaced}{behind}", *uses
-        )
+        text = f"{owner}.{call.variant}({record}, {key}{replaced}{behind}"
+        if network.type.dims == () and not (
+            network.type.col or network.members or drawn or self._loss.samples
+        ):
+            text = f"self._number({text}, {record}, {key}, {literal(network.output)})"
+        return using(text, *uses)
+
+    def _is_drawn(self, value: ForwardValue) -> bool:
+        """Whether a value has a dimension of draws in front of the batch."""
+        return "draw" in map(str, self._values.type_of(value).axes)
 
     def _called_with_tensors(self, network: LossNetwork, call: NetworkCall) -> Code:
         given = dict(call.replaced)

@@ -127,7 +127,7 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
         return using(text, "torch")
     network = next((n for n in loss.networks if n.action == role.name), None)
     read = "self._read" if network is not None else reader_of(loss, role)  # actions may be one-hot
-    read = "self._read_if_there" if role.optional else read
+    read = f"{read}_if_there" if role.optional else read
     text = f"{read}({record}, keys.{role.accepted}, {literal(role.name)})"
     each = next(
         (made for made in loss.forward if _is_number(made) and part.needed(made.symbol) == ALWAYS), None
