@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict, cast
 
 from tensordict import NonTensorData, NonTensorStack, is_non_tensor
 
-__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of", "objects_of"]
+__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of", "checked_message", "objects_of"]
 
 MARKS = ("\ue000", "\ue001")
 """Characters for private use that mark spans while a template is rendered: no message may contain them."""
