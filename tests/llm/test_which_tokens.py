@@ -104,6 +104,13 @@ def test_keywords(options: dict[str, Any], error: str) -> None:
         RetrieveKL(**pair(), **options)
 
 
+def test_a_role_that_nobody_has() -> None:
+    with pytest.raises(
+        ValueError, match=r"row 0 \(\d+ tokens\) has no token of 'asistant' that can be scored"
+    ):
+        RetrieveKL(**pair(), roles=["asistant"])(conversations())
+
+
 def test_what_is_not_one_token() -> None:
     with pytest.raises(ValueError, match="to be one token here, got 'the weather'"):
         RetrieveKL(**pair(), exclude_tokens=["the weather"])(conversations())
