@@ -66,6 +66,7 @@ def test_in_a_process_that_is_spawned() -> None:
         there = found.get(timeout=60)
     finally:
         process.join(10)
+        process.kill()
     assert there == drawn(buffer)
 
 
