@@ -124,3 +124,9 @@ def imported(files: Mapping[str, str], package: str, folder: Path) -> Iterator[M
         sys.path.remove(str(folder))
         for name in [name for name in sys.modules if name.split(".")[0] == package]:
             del sys.modules[name]
+
+
+def public_names(cls: type) -> set[str]:
+    """The public attributes of a class of modules."""
+    names = {name for name in dir(cls) if not name.startswith("_")}
+    return names - {"smart_apply"}  # transformers gives it to every module, where it is imported

@@ -15,7 +15,7 @@ from specgen_std.transforms import ObservationNorm
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
 from tests.compiled_cases import ROOT
-from tests.support import generate, imported
+from tests.support import generate, imported, public_names
 from tests.transforms.envs import Walk, walk_reset, walk_step
 
 
@@ -75,8 +75,7 @@ def test_inverse_only(generated: ModuleType) -> None:
 
 
 def test_names_of_the_base_class_are_refused_by_the_compiler() -> None:
-    public = {name for name in dir(GeneratedTransform) if not name.startswith("_")}
-    assert public - TRANSFORM_ATTRIBUTES == set()
+    assert public_names(GeneratedTransform) - TRANSFORM_ATTRIBUTES == set()
 
 
 def test_inverse_keys_may_be_left_out_beside_others(generated: ModuleType) -> None:
