@@ -43,21 +43,25 @@ def checked_key(value: object, *, owner: str) -> NestedKey:
     raise ValueError(f"{owner} must be a string or a tuple of strings, got {value!r}")
 
 
-def checked_updates(accepted: type, updates: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
+def checked_updates(
+    accepted: type, updates: Mapping[str, Any], *, owner: str, unknown_error: type[Exception] = ValueError
+) -> dict[str, Any]:
     """The attributes to set for ``set_keys(**updates)``; nothing is set if one of them is wrong.
 
     Args:
         accepted: the ``_AcceptedKeys`` class.
         updates: role to key; ``None`` restores the default of the class.
         owner: the name of the class whose keys they are, for messages.
+        unknown_error: what is raised for a role that is not accepted.
 
     Raises:
-        ValueError: if a role is not accepted or a key is not a tensordict key.
+        ValueError: if a key is not a tensordict key.
+        unknown_error: if a role is not accepted.
     """
     names = accepted_names(accepted)
     unknown = [name for name in updates if name not in names]
     if unknown:
-        raise ValueError(
+        raise unknown_error(
             f"{owner}.set_keys does not accept {', '.join(map(repr, unknown))}. Accepted keys are: {', '.join(names)}"
         )
     defaults = accepted()
