@@ -38,3 +38,18 @@ def _lent(generator: torch.Generator) -> Iterator[None]:
     finally:
         generator.set_state(random_state(device))
         set_random_state(device, before)
+
+
+def plain_generator(generator: torch.Generator | None) -> tuple[bytes, str] | None:
+    """The state and the device of a generator, which any process can be sent; None of None."""
+    return None if generator is None else (generator.get_state().numpy().tobytes(), str(generator.device))
+
+
+def generator_of(plain: tuple[bytes, str] | None) -> torch.Generator | None:
+    """A generator that draws what the one goes on to draw that `plain_generator` was given."""
+    if plain is None:
+        return None
+    state, device = plain
+    generator = torch.Generator(device)
+    generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+    return generator

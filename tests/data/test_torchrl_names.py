@@ -12,10 +12,10 @@ theirs = pytest.importorskip("torchrl.data.replay_buffers", reason="the extra `p
 pytestmark = pytest.mark.peers
 
 CLASSES = {
-    *("CompressedListStorage", "LazyStackStorage", "ListStorage", "StorageEnsemble", "StoreStorage"),
+    *("CompressedListStorage", "StorageEnsemble", "StoreStorage"),
     *("ConsumingSampler", "PrioritizedSliceSampler", "PromptGroupSampler", "SamplerEnsemble"),
     *("StalenessAwareSampler", "StreamingSliceSampler"),
-    *("TensorDictMaxValueWriter", "TensorDictRoundRobinWriter", "WriterEnsemble"),
+    *("TensorDictRoundRobinWriter", "WriterEnsemble"),
     *("HERReplayBuffer", "OfflineToOnlineReplayBuffer", "RayReplayBuffer", "RemoteTensorDictReplayBuffer"),
     *("ReplayBufferEnsemble",),
 }
@@ -35,8 +35,11 @@ KEYWORDS = {
     "TensorStorage": {"checkpointer", "compilable"},
     "LazyTensorStorage": _STORAGE,
     "LazyMemmapStorage": _STORAGE,
+    "ListStorage": {"checkpointer", "compilable"},
+    "LazyStackStorage": {"checkpointer", "compilable"},
     "RoundRobinWriter": {"compilable"},
     "ImmutableDatasetWriter": {"compilable"},
+    "TensorDictMaxValueWriter": {"compilable"},
     "RandomSampler": set(),
     "SamplerWithoutReplacement": set(),
     "PrioritizedSampler": {"device"},

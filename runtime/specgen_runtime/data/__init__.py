@@ -1,5 +1,7 @@
 """Replay buffers: storages, samplers and writers, with TorchRL's names."""
 
+from specgen_runtime.data.list_storages import LazyStackStorage, ListStorage
+from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
 from specgen_runtime.data.prioritized import PrioritizedSampler
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
@@ -16,7 +18,9 @@ from specgen_runtime.data.writers import ImmutableDatasetWriter, RoundRobinWrite
 __all__ = [
     "ImmutableDatasetWriter",
     "LazyMemmapStorage",
+    "LazyStackStorage",
     "LazyTensorStorage",
+    "ListStorage",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "RandomSampler",
@@ -27,6 +31,7 @@ __all__ = [
     "SliceSampler",
     "SliceSamplerWithoutReplacement",
     "Storage",
+    "TensorDictMaxValueWriter",
     "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
     "TensorStorage",

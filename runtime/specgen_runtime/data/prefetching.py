@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from tensordict import TensorDict, TensorDictBase
+from specgen_runtime.data.plain_values import from_plain, to_plain
 
 __all__ = ["Drawing", "Prefetcher", "Sample"]
 
@@ -82,9 +82,16 @@ class Prefetcher:
         """The samples, as plain dicts.
 
         Raises:
-            TypeError: they are neither tensordicts nor tensors.
+            TypeError: they hold objects that can't be saved; see `to_plain`.
         """
         return [_as_dict(sample.result()) for sample, _ in self._begun]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"count": self.count, "begun": self.state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Prefetcher.__init__(self, state["count"])
+        self.load(state["begun"])
 
     def load(self, state: list[dict[str, Any]]) -> None:
         """Have the samples of a `state`."""
@@ -96,16 +103,8 @@ class Prefetcher:
 
 
 def _as_dict(sample: Sample) -> dict[str, Any]:
-    data = sample.data
-    if type(data) is TensorDict:
-        data = {"entries": data.to_dict(), "batch_size": list(data.batch_size)}
-    elif isinstance(data, TensorDictBase) or not hasattr(data, "dtype"):
-        raise TypeError(f"prefetched samples of type {type(data).__name__} can't be saved: turn prefetch off")
-    return {"data": data, "info": sample.info, "last": sample.last}
+    return {"data": to_plain(sample.data), "info": sample.info, "last": sample.last}
 
 
 def _from_dict(saved: dict[str, Any]) -> Sample:
-    data = saved["data"]
-    if isinstance(data, dict):
-        data = TensorDict.from_dict(data["entries"], batch_size=data["batch_size"])
-    return Sample(data, saved["info"], saved["last"])
+    return Sample(from_plain(saved["data"]), saved["info"], saved["last"])

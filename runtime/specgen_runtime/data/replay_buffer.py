@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from specgen_runtime.data.prefetching import Drawing, Prefetcher, Sample
-from specgen_runtime.data.rows import RowData, as_rows
+from specgen_runtime.data.rows import RowData, is_key
 from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
 from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.transforms import InvertedTransform, transformed
 from specgen_runtime.data.writers import RoundRobinWriter, Writer
+from specgen_runtime.random_state import generator_of, plain_generator
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
-from specgen_runtime.typing import NestedKey
 
 __all__ = ["ReplayBuffer"]
 
@@ -29,13 +29,13 @@ class ReplayBuffer:
     """Keeps data that were collected, and samples them.
 
     What comes in passes the transforms' `inv`, what is sampled their `forward`. All data have the keys, shapes and
-    dtypes of the first.
+    dtypes of the first, unless the storage keeps a list.
 
     Args:
         storage: where rows are kept, or a function that makes the storage.
         sampler: draws which are sampled; None: a `RandomSampler`.
         writer: chooses where new rows are written; None: a `RoundRobinWriter`.
-        collate_fn: called with each sample, before the transforms.
+        collate_fn: called with each sample as the storage gives it, before the transforms. None: the storage's `collate`.
         pin_memory: whether samples are copied to pinned memory, from which copies to a GPU are quick.
         prefetch: how many samples are gathered and transformed ahead, by a thread. They were drawn when the one before
             was asked for, so they know nothing of what was written or which priorities were changed since.
@@ -101,8 +101,7 @@ class ReplayBuffer:
     @property
     def write_count(self) -> int:
         """How many rows were written in all."""
-        count: int = getattr(self.writer, "_write_count", 0)
-        return count
+        return int(getattr(self.writer, "_write_count", 0))
 
     def set_rng(self, generator: torch.Generator | None) -> None:
         """Draw from another generator from now on; None: torch's own."""
@@ -128,11 +127,12 @@ class ReplayBuffer:
         """Write a batch.
 
         Args:
-            data: a tensordict, tensorclass or tensor; a list of them is stacked. Its dimension `dim_extend` counts rows.
+            data: a tensordict, tensorclass or tensor, or a list of them; for a `ListStorage` of any objects. Its dimension
+                `dim_extend` counts rows.
 
         Returns:
             The index of each element, int64, rows first: `[rows]`, or `[elements, ndim]` where several dimensions count
-            them. It is empty if a transform holds the data back.
+            them. It is empty if a transform holds the data back; -1 for rows that the writer left out.
 
         Raises:
             KeyError: an entry is missing, or was not in the first data.
@@ -147,7 +147,8 @@ class ReplayBuffer:
         Returns:
             Its index: a number, or `[elements, ndim]` where several dimensions count elements.
         """
-        index = self._extended(self._incoming(data.unsqueeze(self.dim_extend)))
+        rows = data.unsqueeze(self.dim_extend) if hasattr(data, "unsqueeze") else [data]
+        index = self._extended(self._incoming(rows))
         return index[0] if index.ndim == 1 and len(index) == 1 else index
 
     def _extended(self, rows: RowData | None) -> Tensor:
@@ -155,17 +156,21 @@ class ReplayBuffer:
 
     def _incoming(self, data: RowData) -> RowData | None:
         """What is to be written, after the transforms; rows are still along `dim_extend`."""
-        rows = as_rows(data)
-        if len(self.transform):
-            rows = transformed(self.transform.inv, rows, self.generator)
-        return rows
+        return self._transformed(self.transform.inv, self.storage.as_batch(data))
+
+    def _transformed(self, apply: Callable[..., Any], data: RowData) -> RowData:
+        if not len(self.transform):
+            return data
+        self._prefetcher.wait()  # its thread runs the same transforms
+        return transformed(apply, data, self.generator)
 
     def _write(self, data: RowData) -> Tensor:
         with self._lock:
             self._prefetcher.wait()  # its thread reads what changes here
             index = self.writer.extend(self._rows_first(data))
-            self.sampler.extend(index)
-            self.sampler.mark_update(index, storage=self.storage)
+            written = self.writer.written(index)
+            self.sampler.extend(written)
+            self.sampler.mark_update(written, storage=self.storage)
         return index
 
     def _nothing(self) -> Tensor:
@@ -261,9 +266,7 @@ class ReplayBuffer:
         return Drawing(lambda: Sample(self._gathered(index, generator), info, last), last)
 
     def _gathered(self, index: Drawn, generator: torch.Generator | None) -> RowData:
-        data = self.storage.gather(index)
-        if self._collate_fn is not None:
-            data = self._collate_fn(data)
+        data = (self._collate_fn or self.storage.collate)(self.storage.gather(index))
         if len(self.transform):
             data = transformed(self.transform, data, generator)
         return data.pin_memory() if self._pin_memory else data
@@ -294,14 +297,15 @@ class ReplayBuffer:
         Args:
             index: of all data in the form in which they came in, rows along `dim_extend`; or a key.
         """
-        if _is_key(index):
+        if is_key(index):
             return self[:][index]
         with self._lock:
-            whole = self._rows_first(self.storage.get(slice(None)))
-            data = whole[index.to(whole.device) if isinstance(index, Tensor) else index]
-        if len(self.transform):
-            data = transformed(self.transform, data.copy(), self.generator)
-        return data
+            if self.dim_extend:
+                whole = self._rows_first(self.storage.collate(self.storage.get(slice(None))))
+                data = whole[index.to(whole.device) if isinstance(index, Tensor) else index]
+            else:
+                data = self.storage.collate(self.storage.get(index))
+            return self._transformed(self.transform, data.copy() if len(self.transform) else data)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write over rows that are there, after the transforms' `inv`; or over an entry of all of them for a key.
@@ -311,14 +315,10 @@ class ReplayBuffer:
         """
         with self._lock:
             self._prefetcher.wait()
-            if _is_key(index):
-                everything = self._rows_first(self.storage.get(slice(None)))
-                everything.set_(index, value)
-                self.storage.revision += 1
+            if is_key(index):
+                self.storage.set_entry(index, self._rows_first(value))
                 return
-            value = as_rows(value)
-            if len(self.transform):
-                value = transformed(self.transform.inv, value, self.generator)
+            value = self._incoming(value)
             if self.dim_extend:
                 index = (*[slice(None)] * self.dim_extend, index)
                 value = value if value.ndim <= self.dim_extend else self._rows_first(value)
@@ -386,13 +386,15 @@ class ReplayBuffer:
         """
         self.load_state_dict(load_state(Path(path)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            self._prefetcher.wait()
+            return {**self.__dict__, "_lock": None, "generator": plain_generator(self.generator)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+        self.set_rng(generator_of(state["generator"]))
+
     def __repr__(self) -> str:
         parts = f"storage={self.storage}, sampler={self.sampler}, writer={self.writer}"
         return f"{type(self).__name__}({parts}, batch_size={self.batch_size})"
-
-
-def _is_key(index: Any) -> bool:
-    key: NestedKey = index
-    return isinstance(key, str) or (
-        isinstance(key, tuple) and bool(key) and all(isinstance(part, str) for part in key)
-    )

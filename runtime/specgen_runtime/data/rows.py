@@ -12,11 +12,22 @@ from torch import Tensor
 
 from specgen_runtime.envs.keys import MissingKeyError, join_key, show_key
 from specgen_runtime.envs.packing import flat_td
+from specgen_runtime.typing import NestedKey
 
-__all__ = ["Leaves", "RowData", "allocate", "as_rows", "checked", "leaves_of", "reserve_disk", "take"]
+__all__ = [
+    "Leaves",
+    "RowData",
+    "allocate",
+    "as_rows",
+    "checked",
+    "is_key",
+    "leaves_of",
+    "reserve_disk",
+    "take",
+]
 
 RowData: TypeAlias = Any
-"""A tensordict, a tensorclass or a tensor, whose first dimension counts rows."""
+"""A tensordict, a tensorclass or a tensor, whose first dimension counts rows; or a list of rows."""
 
 Leaves: TypeAlias = dict[tuple[str, ...], Tensor]
 """The tensors of a tensordict by path; a tensor alone has the empty path."""
@@ -64,6 +75,14 @@ def _collect(data: Any, path: tuple[str, ...], found: Leaves) -> None:
             raise TypeError(
                 f"{show_key((*path, name))} holds {type(value).__name__}, which this storage can't keep: it keeps tensors"
             )
+
+
+def is_key(index: Any) -> bool:
+    """Whether an index is the key of an entry."""
+    key: NestedKey = index
+    return isinstance(key, str) or (
+        isinstance(key, tuple) and bool(key) and all(isinstance(part, str) for part in key)
+    )
 
 
 def _holds_tensors(value: object) -> bool:

@@ -1,7 +1,7 @@
 """Saving the state of a replay buffer in a folder: all of it, or nothing.
 
 The folder holds one numbered folder for what was saved last, and a file that names it and is replaced when everything
-else is on the disk. Rows are raw bytes, one file for each tensor.
+else is on the disk. Rows are raw bytes, one file for each tensor; those that a storage keeps in a list are one file.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 __all__ = ["load_state", "save_state"]
 
 _MANIFEST = "saved.json"
+_LISTED = "rows.pt"
 
 
 def save_state(path: Path, storage: dict[str, Any], state: dict[str, Any]) -> None:
@@ -39,9 +40,7 @@ def save_state(path: Path, storage: dict[str, Any], state: dict[str, Any]) -> No
     try:
         folder.mkdir()
         _write_rows(folder, storage)
-        written = BytesIO()
-        torch.save(state, written)
-        _write(folder / "state.pt", written.getbuffer())
+        _save(folder / "state.pt", state)
         _sync_folder(folder)
         _write(path / f"{_MANIFEST}.new", json.dumps({"folder": folder.name}).encode())
     except BaseException:
@@ -74,7 +73,10 @@ def _saved_folder(path: Path) -> Path | None:
 
 
 def _write_rows(folder: Path, storage: dict[str, Any]) -> None:
-    leaves: dict[tuple[str, ...], Tensor] = storage["_storage"]
+    leaves: dict[tuple[str, ...], Tensor] | list[Any] = storage["_storage"]
+    if isinstance(leaves, list):
+        _save(folder / _LISTED, storage)
+        return
     entries = []
     for number, (key, leaf) in enumerate(leaves.items()):
         rows = leaf.detach().contiguous().cpu()
@@ -87,6 +89,9 @@ def _write_rows(folder: Path, storage: dict[str, Any]) -> None:
 
 
 def _read_rows(folder: Path) -> dict[str, Any]:
+    if (folder / _LISTED).is_file():
+        listed: dict[str, Any] = torch.load(folder / _LISTED, weights_only=True)
+        return listed
     storage: dict[str, Any] = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     leaves = {
         tuple(entry["key"]): _read(folder / f"{number}.rows", entry["shape"], getattr(torch, entry["dtype"]))
@@ -100,6 +105,13 @@ def _read(file: Path, shape: list[int], dtype: torch.dtype) -> Tensor:
     if not size:
         return torch.empty(shape, dtype=dtype)
     return torch.from_file(str(file), shared=False, size=size, dtype=dtype).reshape(shape)
+
+
+def _save(file: Path, values: dict[str, Any]) -> None:
+    """Write tensors and plain values through to the disk."""
+    written = BytesIO()
+    torch.save(values, written)
+    _write(file, written.getbuffer())
 
 
 def _write(file: Path, content: Any) -> None:

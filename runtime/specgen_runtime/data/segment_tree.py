@@ -42,7 +42,7 @@ class SegmentTree:
         self, capacity: int, reduction: Reduction, dtype: torch.dtype, device: torch.device | None
     ) -> None:
         self.capacity = capacity
-        self._reduce = _REDUCE[reduction]
+        self.reduction = reduction
         self.levels: list[Tensor] = []
         size = capacity
         while True:
@@ -61,18 +61,18 @@ class SegmentTree:
         self.levels[0][index] = values
         for below, above in zip(self.levels, self.levels[1:], strict=False):
             index = index // _BLOCK
-            above[index] = self._reduce(below.view(-1, _BLOCK).index_select(0, index))
+            above[index] = _REDUCE[self.reduction](below.view(-1, _BLOCK).index_select(0, index))
 
     def fill(self, values: Tensor) -> None:
         """Change all numbers to `values`, `[capacity]`."""
         self.levels[0][: self.capacity] = values
         for below, above in zip(self.levels, self.levels[1:], strict=False):
-            blocks = self._reduce(below.view(-1, _BLOCK))
+            blocks = _REDUCE[self.reduction](below.view(-1, _BLOCK))
             above[: len(blocks)] = blocks
 
     def total(self) -> Tensor:
         """The sum, the least, or the largest of all numbers."""
-        return self._reduce(self.levels[-1])
+        return _REDUCE[self.reduction](self.levels[-1])
 
     def draw(self, uniform: Tensor) -> Tensor:
         """Draw elements in proportion to their numbers; only where they are summed up, and none is negative.

@@ -119,7 +119,7 @@ class SliceSampler(Sampler):
         return found[3]
 
     def _find(self, storage: Storage) -> Trajectories:
-        rows = storage.get(slice(None))
+        rows = storage.collate(storage.get(slice(None)))
         leaves = leaves_of(rows)
         ndim = storage.ndim
         full, last = storage.is_full, storage._last_cursor
@@ -167,7 +167,7 @@ class SliceSampler(Sampler):
     ) -> dict[Any, Any]:
         """What a sample says of its parts."""
         marks: dict[Any, Any] = {}
-        leaves = leaves_of(storage.get(slice(None)))
+        leaves = leaves_of(storage.collate(storage.get(slice(None))))
         if self.truncated_key is not None:
             last = ends.unsqueeze(-1)
             terminated_key, done_key = (sibling(self.truncated_key, name) for name in ("terminated", "done"))

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from specgen_runtime.data.rows import RowData
+from specgen_runtime.data.rows import RowData, as_rows
+from specgen_runtime.typing import NestedKey
 
 __all__ = ["Storage"]
 
@@ -75,6 +76,28 @@ class Storage(ABC):
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Hold what another storage held."""
+
+    def as_batch(self, data: Any) -> RowData:
+        """Data as they are written: a tensordict, tensorclass or tensor whose rows can be counted.
+
+        Raises:
+            TypeError: they are nothing that the storage can keep.
+        """
+        return as_rows(data)
+
+    def collate(self, rows: Any) -> Any:
+        """Rows as `get` gives them in the form of a sample."""
+        return rows
+
+    def set_entry(self, key: NestedKey, value: Any) -> None:
+        """Write over an entry of all rows.
+
+        Args:
+            key: which.
+            value: its values, a row of them for each.
+        """
+        self.get(slice(None)).set_(key, value)
+        self.revision += 1
 
     @property
     def shape(self) -> torch.Size | None:

@@ -106,7 +106,7 @@ class TensorStorage(Storage):
             self._allocate(data.unsqueeze(0) if isinstance(cursor, int) else data)
         given = leaves_of(data)
         rows = self._data.shape[0] if set_cursor else self._rows
-        last = _last_row(cursor, rows) if set_cursor else -1
+        highest, newest = _last_rows(cursor, rows) if set_cursor else (-1, -1)
         if isinstance(cursor, slice):
             # The parts that are written are views: a copy into them is the cheapest way.
             views = {path: leaf[:rows][cursor] for path, leaf in self._leaves.items()}
@@ -119,8 +119,8 @@ class TensorStorage(Storage):
             for path, leaf in self._leaves.items():
                 leaf[:rows][cursor] = given[path].to(leaf.device)
         if set_cursor:
-            self._rows = max(self._rows, last + 1)
-            self._last_cursor = last
+            self._rows = max(self._rows, highest + 1)
+            self._last_cursor = newest
         self.revision += 1
 
     def get(self, index: Any) -> RowData:
@@ -183,9 +183,14 @@ class TensorStorage(Storage):
         """Hold the rows of a `state_dict`, which must fit.
 
         Raises:
+            TypeError: they were saved by a storage that keeps a list.
             ValueError: they are more than there is space for, or of other shapes.
         """
-        leaves: Leaves = state_dict["_storage"]
+        leaves: Any = state_dict["_storage"]
+        if isinstance(leaves, list):
+            raise TypeError(
+                f"the rows were saved by a storage that keeps a list, this is a {type(self).__name__}"
+            )
         self._empty()
         if not state_dict["initialized"]:
             return
@@ -288,19 +293,19 @@ def _plain(mapped: MemoryMappedTensor) -> Tensor:
     return plain
 
 
-def _last_row(cursor: Any, rows: int) -> int:
-    """The last row at a cursor, which must be one of `rows`."""
+def _last_rows(cursor: Any, rows: int) -> tuple[int, int]:
+    """The highest of the rows at a cursor, which must be among `rows`, and the one that is written last."""
     if isinstance(cursor, int):
-        first = last = cursor
+        first = last = newest = cursor
     elif isinstance(cursor, slice):
         first, stop, _ = cursor.indices(rows)
-        last = stop - 1
+        last = newest = stop - 1
     else:
-        index = torch.as_tensor(cursor)
-        first, last = int(index.min()), int(index.max())
+        index = torch.as_tensor(cursor).flatten()
+        first, last, newest = int(index.min()), int(index.max()), int(index[-1])
     if first < 0 or last >= rows:
         raise IndexError(f"rows {first} to {last} of a storage of {rows}")
-    return last
+    return last, newest
 
 
 def _on(index: Any, device: torch.device | None) -> Any:

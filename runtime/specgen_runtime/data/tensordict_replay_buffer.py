@@ -59,9 +59,11 @@ class TensorDictReplayBuffer(ReplayBuffer):
         priority = rows.get(self.priority_key, None) if update_priority else None
         if priority is not None and isinstance(self.sampler, PrioritizedSampler):
             # Rows first, as the index is.
-            self.sampler.update_priority(
-                index, self._reduced(self._rows_first(priority), self.storage.ndim), storage=self.storage
-            )
+            reduced = self._reduced(self._rows_first(priority), self.storage.ndim)
+            written = self.writer.written(index)
+            if len(written) < len(index):
+                reduced = reduced[(index >= 0).to(reduced.device)]
+            self.sampler.update_priority(written, reduced, storage=self.storage)
         return index
 
     def _reduced(self, priority: Tensor, dims: int) -> Tensor:

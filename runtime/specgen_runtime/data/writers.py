@@ -12,6 +12,9 @@ from specgen_runtime.data.storage import Storage
 
 __all__ = ["ImmutableDatasetWriter", "RoundRobinWriter", "Writer"]
 
+_FIRST_GENERATIONS = 2**16
+"""For how many rows of a larger storage space is made at first."""
+
 
 class Writer:
     """Chooses the rows of a storage that new data take, and writes them.
@@ -24,6 +27,7 @@ class Writer:
 
     def __init__(self) -> None:
         self._storage: Storage | None = None
+        self._generations: Tensor | None = None
 
     def register_storage(self, storage: Storage) -> None:
         """Say which storage is written."""
@@ -53,19 +57,46 @@ class Writer:
         index = self.extend(data.unsqueeze(0))
         return index[0] if index.ndim == 1 else index
 
+    def written(self, index: Tensor) -> Tensor:
+        """The elements that were written, of the index that `extend` returned."""
+        return index
+
     def generations_of(self, index: Tensor) -> Tensor:
-        """How often each row was written before it held what it holds; -1 where that is not known."""
-        return torch.full_like(index, -1)
+        """How often each row was written before it held what it holds; -1 where that is not known.
+
+        Args:
+            index: rows, or elements `[…, ndim]` where several dimensions count them.
+        """
+        rows = index[..., 0] if self.storage.ndim > 1 else index
+        if self._generations is None:
+            return torch.full_like(rows, -1)
+        return self._generations[rows.to(self._generations.device)].to(index.device)
+
+    def _stamp(self, index: Tensor, rows: int) -> None:
+        """Count that rows were written, each once, of a storage of so many."""
+        if not self.tracks_generations:
+            return
+        if self._generations is None:
+            with torch.inference_mode(False):
+                size = min(rows, _FIRST_GENERATIONS)
+                self._generations = torch.full((size,), -1, device=self.storage.device)
+        known = self._generations
+        if len(known) < rows and (needed := int(index.max()) + 1) > len(known):
+            self._generations = known.new_full((min(rows, max(needed, 2 * len(known))),), -1)
+            self._generations[: len(known)] = known
+        self._generations[index] += 1
 
     def _empty(self, empty_write_count: bool = True) -> None:
         """Begin with the first row again."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the writer stands."""
-        return {}
+        """Where the writer stands: the generations of rows."""
+        return {"_generations": None if self._generations is None else self._generations.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another writer stood."""
+        generations = state_dict["_generations"]
+        self._generations = None if generations is None else generations.clone()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -84,7 +115,6 @@ class RoundRobinWriter(Writer):
         self.tracks_generations = track_generations
         self._cursor = 0
         self._write_count = 0
-        self._generations: Tensor | None = None
 
     def extend(self, data: RowData) -> Tensor:
         """Write a batch of rows, the newest over the oldest; see `Writer.extend`.
@@ -94,43 +124,26 @@ class RoundRobinWriter(Writer):
         Raises:
             RuntimeError: there are no rows.
         """
-        count = data.shape[0]
+        count = len(data)
         if count == 0:
             raise RuntimeError("there is nothing to write: the data have no rows")
         storage = self.storage
         rows = storage.rows_of(data)
         kept = data[-rows:] if count > rows else data
-        start = (self._cursor + count - kept.shape[0]) % rows
-        head = min(rows - start, kept.shape[0])
-        storage.set(slice(start, start + head), kept if head == kept.shape[0] else kept[:head])
-        if head < kept.shape[0]:
-            storage.set(slice(0, kept.shape[0] - head), kept[head:])
-        self._stamp(start, kept.shape[0], rows)
+        start = (self._cursor + count - len(kept)) % rows
+        head = min(rows - start, len(kept))
         index = torch.arange(self._cursor, self._cursor + count, device=storage.device) % rows
+        if head == len(kept):
+            storage.set(slice(start, start + head), kept)
+        elif len(kept) == rows:  # at once: a storage that grows has no rows before those at `start` yet
+            storage.set(index[-rows:], kept)
+        else:
+            storage.set(slice(start, start + head), kept[:head])
+            storage.set(slice(0, len(kept) - head), kept[head:])
+        self._stamp(index[-len(kept) :], rows)
         self._cursor = (self._cursor + count) % rows
         self._write_count += count
         return _of_elements(index, storage)
-
-    def _stamp(self, start: int, count: int, rows: int) -> None:
-        if not self.tracks_generations:
-            return
-        if self._generations is None:
-            with torch.inference_mode(False):
-                self._generations = torch.full((rows,), -1, device=self.storage.device)
-        self._generations[start : start + count] += 1
-        if start + count > rows:
-            self._generations[: start + count - rows] += 1
-
-    def generations_of(self, index: Tensor) -> Tensor:
-        """How often each row was written before it held what it holds; -1 where that is not known.
-
-        Args:
-            index: rows, or elements `[…, ndim]` where several dimensions count them.
-        """
-        rows = index[..., 0] if self.storage.ndim > 1 else index
-        if self._generations is None:
-            return torch.full_like(rows, -1)
-        return self._generations[rows.to(self._generations.device)].to(index.device)
 
     def _empty(self, empty_write_count: bool = True) -> None:
         self._cursor = 0
@@ -139,15 +152,13 @@ class RoundRobinWriter(Writer):
 
     def state_dict(self) -> dict[str, Any]:
         """The cursor, how many rows were written in all, and the generations of rows."""
-        generations = None if self._generations is None else self._generations.clone()
-        return {"_cursor": self._cursor, "_write_count": self._write_count, "_generations": generations}
+        return {**super().state_dict(), "_cursor": self._cursor, "_write_count": self._write_count}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another writer stood."""
+        super().load_state_dict(state_dict)
         self._cursor = state_dict["_cursor"]
         self._write_count = state_dict["_write_count"]
-        generations = state_dict["_generations"]
-        self._generations = None if generations is None else generations.clone()
 
 
 class ImmutableDatasetWriter(Writer):

@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
 from torch import Tensor
 
+from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.llm.candidates import MCAdvantageSelector
 from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.transforms.keys import normal_key
@@ -183,6 +184,21 @@ class MCAdvantage(ReplayTransform):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_manager": None}  # it is one process's; others have its proxies
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The trajectories that are held back, and the counts, as plain values."""
+        with self._lock:
+            queues = [(name, [to_plain(each) for each in queue]) for name, queue in self.queues.items()]
+            return {"queues": queues, "stats": dict(self._stats)}
+
+    def set_extra_state(self, state: Any) -> None:
+        """Hold back what another transform held back, and count on."""
+        with self._lock:
+            self.queues.clear()
+            self.queues.update(
+                {name: [from_plain(each) for each in queue] for name, queue in state["queues"]}
+            )
+            self._stats.update(state["stats"])
 
     def reset_stats(self) -> None:
         """Count from zero again."""
