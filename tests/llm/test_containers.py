@@ -111,6 +111,21 @@ def test_what_does_not_fit_is_refused() -> None:
         History.from_chats([LONG]).append(History.from_chats(LONG), dim=1)
 
 
+def test_what_is_no_conversation_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="message 1 needs a 'role', a string, got None; it has 'rol', 'content'"
+    ):
+        History.from_chats([LONG[0], {"rol": "user", "content": "a"}])
+    with pytest.raises(ValueError, match="message 0 needs a 'content'; it has 'role'"):
+        History.from_chats([[{"role": "user"}]])
+    wrong: Any
+    for wrong in ("a", [LONG, 3], [[LONG, "ab"]]):
+        with pytest.raises(TypeError, match="a list of messages, or of such lists, is needed, got"):
+            History.from_chats(wrong)
+    call = {"role": "assistant", "tool_calls": [{"function": {"name": "add", "arguments": {}}}]}
+    assert History.from_chats([call]).to_chats() == [{**call, "content": None}]
+
+
 def test_texts_and_tokens_of_a_history() -> None:
     tokenizer = tiny_tokenizer()
     one, rows = History.from_chats(LONG), History.from_chats([LONG, SHORT])

@@ -10,6 +10,7 @@ from specgen_runtime.envs import check_env_specs
 from specgen_runtime.interop import to_torchrl
 from specgen_runtime.llm import ChatEnv, RetrieveKL, TransformersWrapper
 from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_std.transforms import RewardSum
 from tensordict import TensorDict
 
 from tests.llm.conversations import conversations, model, pair, tokenizer, wrapped
@@ -146,3 +147,34 @@ def test_fault_13_specs_hold_what_is_written_with_its_shape() -> None:
     added = set(env.observation_spec.keys(True, True)) - set(before.observation_spec.keys(True, True))
     assert added == {("log_probs", "full"), ("ref_log_probs", "full"), ("a", "kl")}
     assert env.reward_spec == before.reward_spec
+
+
+def test_inherited_members() -> None:
+    """The members of transforms that users call, of one that is in an environment."""
+    transform = RetrieveKL(**pair(pad_to=40))
+    alone = transform.forward(conversations())["next", "kl_penalty"]
+    env = chat_env(Compose(RewardSum(), transform))
+    found = env.transform[1]
+    assert found.container is env
+    assert found.parent.transform[0].__class__ is RewardSum
+    assert found.collector is None
+    env.register_collector(collector := Collector(sampling_policy()))
+    assert found.collector is collector
+    assert ("next", "kl_penalty") not in found.inv(conversations()).keys(True)
+    for name in ("action", "state", "done", "input"):
+        spec = getattr(env.base_env, f"full_{name}_spec" if name != "input" else "input_spec").clone()
+        assert getattr(found, f"transform_{name}_spec")(spec.clone()) == spec
+    observed = found.transform_observation_spec(env.base_env.full_observation_spec.clone())
+    assert observed["kl_penalty"].shape == (4, 40)
+    reward = env.base_env.full_reward_spec.clone()
+    assert found.transform_reward_spec(reward.clone()) == reward
+    given = env.base_env.output_spec.clone()
+    given.unlock_()
+    assert found.transform_output_spec(given)["full_observation_spec", "kl_penalty"].shape == (4, 40)
+    assert found.transform_env_batch_size(torch.Size([4])) == (4,)
+    assert found.init(TensorDict(batch_size=(4,))) is None
+    transform.insert(0, RewardSum())
+    assert isinstance(transform[0], RewardSum)
+    assert isinstance(transform.pop(0), RewardSum)
+    torch.testing.assert_close(transform(conversations())["next", "kl_penalty"], alone)
+    env.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,6 +53,19 @@ def test_tokenizers_are_what_they_were_saved_as(tmp_path: Path) -> None:
     assert load_tokenizer(str(tmp_path)).encode("the answer is 42") == ids
     assert load_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template
     assert transformers.AutoTokenizer.from_pretrained(tmp_path).encode("the answer is 42") != ids
+
+
+@pytest.mark.parametrize("load", [load_model, load_tokenizer])
+def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        OSError, match=f"there is no folder 'saved' in {str(tmp_path)!r}, and as a name of the hub"
+    ):
+        load("saved", local_files_only=True)
+    (tmp_path / "saved").mkdir()
+    with pytest.raises((OSError, ValueError)) as found:
+        load("saved", local_files_only=True)
+    assert "there is no folder" not in str(found.value)
 
 
 def test_importing_brings_no_transformers() -> None:

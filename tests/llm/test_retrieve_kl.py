@@ -84,6 +84,16 @@ def test_models_that_do_not_fit(gen: dict[str, Any], ref: dict[str, Any], text: 
         RetrieveKL(gen_model=wrapped(0, **gen), ref_model=wrapped(1, **ref))
 
 
+def test_modules_that_are_no_wrappers() -> None:
+    bare: Any = wrapped(0).model
+    with pytest.raises(
+        TypeError, match=r"ref_model is a TransformersWrapper, got transformers\..*LlamaForCausalLM"
+    ):
+        RetrieveKL(gen_model=wrapped(0), ref_model=bare)
+    with pytest.raises(TypeError, match="gen_model is a TransformersWrapper, got"):
+        RetrieveKL(gen_model_factory=lambda: bare, ref_model=wrapped(1))
+
+
 def test_models_without_log_probs() -> None:
     silent = wrapped(0, generate=True, return_log_probs=False)
     silent.generate = False
@@ -94,6 +104,9 @@ def test_models_without_log_probs() -> None:
 def test_further_arguments() -> None:
     for keywords, text in (
         ({"coeff": -0.1}, "rewards distance"),
+        ({"coeff": float("nan")}, "rewards would not be finite"),
+        ({"bound": 0.0}, "bound is above 0, got 0.0"),
+        ({"target_kl": 0.1, "horizon": 0.0}, "horizon is above 0, got 0.0"),
         ({"estimator": "k4"}, "estimator is one of"),
         ({"spread": "all"}, "spread is"),
         ({"kl_key": ("log_probs", "full")}, "keys of their own"),

@@ -357,6 +357,12 @@ def test_keywords_that_make_no_sense(given: dict[str, Any], message: str) -> Non
         wrapper(**given)
 
 
+def test_what_is_no_model() -> None:
+    what: Any = 5
+    with pytest.raises(TypeError, match="model is a module of transformers, or a path, got int"):
+        TransformersWrapper(what, tokenizer=tiny_tokenizer())
+
+
 def test_data_that_make_no_sense() -> None:
     with pytest.raises(KeyError, match=r"\('history', 'full'\).*holds 'a'"):
         wrapper()(TensorDict({"a": torch.zeros(3)}, [3]))

@@ -29,7 +29,7 @@ def halved() -> TensorDictModule:
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
-def test_runs_at_reset_and_at_step(batch: tuple[int, ...]) -> None:
+def test_fault_16_runs_at_reset_and_at_step(batch: tuple[int, ...]) -> None:
     module = encoder()
     env = TransformedEnv(Walk(*batch), ModuleTransform(module=module))
     check_env_specs(env)

@@ -9,7 +9,7 @@ import torch
 from tensordict import NonTensorData, TensorClass, TensorDict, lazy_stack
 
 from specgen_runtime.llm.families import chat_of_text, template_of
-from specgen_runtime.llm.messages import Chat, as_rows, chats_of
+from specgen_runtime.llm.messages import Chat, as_rows, chats_of, checked_message
 from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.llm.rendering import render_batch
 from specgen_runtime.llm.templates import render
@@ -59,7 +59,13 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
 
         Args:
             chats: a conversation, or a list of them, at any depth.
+
+        Raises:
+            TypeError: something in it is no message, nor a list.
+            ValueError: a message lacks its role or content; see `chats_of`.
         """
+        if not isinstance(chats, Sequence) or isinstance(chats, str):
+            raise TypeError(f"a list of messages, or of such lists, is needed, got {chats!r:.80}")
         if not all(isinstance(message, Mapping) for message in chats):
             made: Self = lazy_stack([cls.from_chats(chat) for chat in chats])
             return made
@@ -70,7 +76,7 @@ class History(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
                 **{name: value for name, value in message.items() if name in names},
                 "extra": {name: value for name, value in message.items() if name not in names} or None,
             }
-            for message in chats
+            for message in (checked_message(each, f"message {k}") for k, each in enumerate(chats))
         ]
         size = [len(messages)]
         columns = {name: as_rows([message[name] for message in messages], size) for name in names}

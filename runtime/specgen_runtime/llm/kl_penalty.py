@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -48,7 +49,8 @@ class KLPenalty(Transform):
             (`level`), and the fraction whose log-ratio was out of bounds (``kl_clipped``); scalars.
 
     Raises:
-        ValueError: a negative `coeff`, or an unknown word.
+        ValueError: a `coeff` that is negative or not finite, a `bound` or `horizon` that is not positive, or an
+            unknown word.
     """
 
     coeff: Tensor
@@ -73,6 +75,11 @@ class KLPenalty(Transform):
         check_estimator(estimator, self.knows_distributions)
         if coeff < 0:
             raise ValueError(f"coeff={coeff}: a negative coefficient rewards distance from the reference")
+        if not math.isfinite(coeff):
+            raise ValueError(f"coeff={coeff}: rewards would not be finite")
+        for name, value in (("bound", bound), ("horizon", horizon)):
+            if not value > 0:
+                raise ValueError(f"{name} is above 0, got {value}")
         if spread not in ("sum", "tokens"):
             raise ValueError(f"spread is 'sum' or 'tokens', got {spread!r}")
         if level not in ("token", "sequence"):

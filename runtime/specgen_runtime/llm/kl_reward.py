@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -10,7 +10,6 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.body import scorable
 from specgen_runtime.llm.entries import Sequences
 from specgen_runtime.llm.kl_penalty import KLPenalty
 from specgen_runtime.llm.log_probs import moment_after, put_rows, row_specs, zero_rows
@@ -41,6 +40,9 @@ class Reference(ScoringModels):
         ref_model: makes it.
         assistant_only: whether only answers are scored: what the assistant said, where that is known; else all behind
             the prompt.
+        roles: whose tokens count in place of the assistant's; see `scoring`.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
         options: further keywords of `scoring`.
 
     Raises:
@@ -48,10 +50,21 @@ class Reference(ScoringModels):
     """
 
     def __init__(
-        self, *, ref_model: Callable[[], TransformersWrapper], assistant_only: bool, **options: Any
+        self,
+        *,
+        ref_model: Callable[[], TransformersWrapper],
+        assistant_only: bool,
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
+        **options: Any,
     ) -> None:
         model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
-        super().__init__({"ref_model": model}, which=WhichTokens(assistant_only, empty="zero"))
+        which = WhichTokens(assistant_only, "zero", exclude_tokens, mask_key)
+        super().__init__({"ref_model": model}, which=which)
+        self._roles_renderer = None
+        if roles is not None:
+            self._roles_renderer = scoring(model, "ref_model", assistant_only=assistant_only, roles=roles)
 
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
@@ -64,7 +77,14 @@ class Reference(ScoringModels):
         Args:
             data: what the tokens were read from.
             found: the tokens.
+
+        Raises:
+            ValueError: tokens in the data are others than those of the conversations whose roles are asked for; or see
+                `WhichTokens`.
         """
+        if self._roles_renderer is not None:
+            wanted = _mask_of_beginnings(found, self._roles_renderer.sequences(data))
+            return super().tokens_to_score(data, found._replace(assistant=wanted))
         prompts = rows_at(data, _PROMPTS)
         if not self.which.assistant_only or found.assistant is not None or prompts is None:
             return super().tokens_to_score(data, found)
@@ -74,7 +94,29 @@ class Reference(ScoringModels):
             )
         else:
             behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
-        return scorable(behind.expand_as(found.attention), found.attention)
+        answered = behind.expand_as(found.attention)
+        return super().tokens_to_score(data, found._replace(assistant=answered))
+
+
+def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
+    """The assistant's mask of rendered conversations, for tokens that they begin with: bool ``[rows, width]``.
+
+    Sampled tokens end before what a template puts behind the last message.
+
+    Raises:
+        ValueError: a row has other tokens than its conversation.
+    """
+    assert rendered.assistant is not None
+    mask = torch.zeros_like(tokens.attention)
+    wholes = zip(rendered.rows(), rendered._replace(ids=rendered.assistant).rows(), strict=True)
+    for row, (ids, (whole, wanted)) in enumerate(zip(tokens.rows(), wholes, strict=True)):
+        if not torch.equal(ids, whole[: len(ids)]):
+            raise ValueError(
+                f"row {row}: the data have {len(ids)} tokens that are not those of the conversation as the template "
+                "renders it, so roles can't be told; give a mask (mask_key)"
+            )
+        mask[row, tokens.attention[row]] = wanted[: len(ids)]
+    return mask
 
 
 class KLRewardTransform(KLPenalty):
@@ -97,13 +139,18 @@ class KLRewardTransform(KLPenalty):
         tokenizer: instead of the reference's.
         assistant_only: whether only answers count.
         padding_side: of the reference's tokens; None for its own.
+        roles: whose tokens count in place of the assistant's; None for what the assistant said. The policy's
+            log-probabilities are to be of these too: a policy that samples writes 0 for what it did not say. It needs
+            ``input_mode="history"``.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
         actor_name: as for `RetrieveKL`, and so are `num_gpus`, `num_cpus`, `replicas`, `lifetime` and `timeout`.
         penalty: further keywords of `KLPenalty`.
 
     Raises:
-        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; or see `KLPenalty`. With
-            `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
+        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; roles can't be told; or see
+            `KLPenalty`. With `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
     """
 
     models: Reference | RayScoringModels
@@ -128,6 +175,9 @@ class KLRewardTransform(KLPenalty):
         tokenizer: Any = None,
         assistant_only: bool = True,
         padding_side: Literal["left", "right"] | None = None,
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
         actor_name: str | None = None,
         num_gpus: float | None = None,
@@ -166,6 +216,9 @@ class KLRewardTransform(KLPenalty):
             Reference,
             ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
             assistant_only=assistant_only,
+            roles=roles,
+            exclude_tokens=exclude_tokens,
+            mask_key=mask_key,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,

@@ -37,10 +37,12 @@ def load_model(
 
     Raises:
         ImportError: transformers is not installed.
+        OSError: there is no such folder, nor such a name, or it lacks files.
     """
     transformers = import_extra("transformers", "language models", "llm")
     implementation = {} if attention is None else {"attn_implementation": attention}
-    loaded = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **implementation, **further)
+    kind = transformers.AutoModelForCausalLM
+    loaded = _loaded(kind, path, dtype=dtype, **implementation, **further)
     model = cast("nn.Module", loaded).eval()
     if device is not None:
         model = model.to(device)
@@ -59,6 +61,7 @@ def load_tokenizer(path: str, **further: Any) -> Any:
 
     Raises:
         ImportError: transformers is not installed.
+        OSError: there is no such folder, nor such a name, or it lacks files.
     """
     transformers = import_extra("transformers", "language models", "llm")
     config = Path(path) / "tokenizer_config.json"
@@ -67,7 +70,19 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     )
     generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
     kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
-    return kind.from_pretrained(path, **further)
+    return _loaded(kind, path, **further)
+
+
+def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
+    """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
+    try:
+        return kind.from_pretrained(path, **keywords)
+    except OSError as error:
+        if Path(path).is_dir():
+            raise
+        raise OSError(
+            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}, and as a name of the hub: {error}"
+        ) from error
 
 
 def load_template(path: str) -> str:

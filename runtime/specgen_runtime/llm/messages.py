@@ -8,7 +8,7 @@ from typing import Any, Required, TypedDict, cast
 
 from tensordict import NonTensorData, NonTensorStack, is_non_tensor
 
-__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of", "objects_of"]
+__all__ = ["MARKS", "Chat", "Message", "as_rows", "chats_of", "checked_message", "objects_of"]
 
 MARKS = ("\ue000", "\ue001")
 """Characters for private use that mark spans while a template is rendered: no message may contain them."""
@@ -66,14 +66,23 @@ def _collect(value: Any, place: str, chats: list[Chat]) -> None:
             f"{place} is a list of messages, or of such lists, got {type(value).__name__}: {value!r:.80}"
         )
     if all(isinstance(entry, dict) for entry in value) and (value or place != "chats"):
-        messages = (_checked(entry, f"{place}[{index}]") for index, entry in enumerate(value))
+        messages = (checked_message(entry, f"{place}[{index}]") for index, entry in enumerate(value))
         chats.append([message for message in messages if message["role"] != PLACEHOLDER])
         return
     for index, entry in enumerate(value):
         _collect(entry, f"{place}[{index}]", chats)
 
 
-def _checked(message: Mapping[str, Any], place: str) -> Message:
+def checked_message(message: Mapping[str, Any], place: str) -> Message:
+    """A copy of a message, whose content is None if it has only calls of tools.
+
+    Args:
+        message: a role and a content, and what else belongs to it.
+        place: where it stands, for errors.
+
+    Raises:
+        ValueError: see `chats_of`.
+    """
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str):
         raise ValueError(

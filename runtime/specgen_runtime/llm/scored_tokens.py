@@ -23,7 +23,7 @@ _SAID = {"tokenize": True, "return_assistant_tokens_mask": True, "return_dict": 
 
 
 def scoring(
-    model: TransformersWrapper,
+    model: object,
     name: str,
     *,
     assistant_only: bool,
@@ -37,7 +37,7 @@ def scoring(
     """A model as one that scores conversations as asked for; the same one if nothing is.
 
     Args:
-        model: one that scores.
+        model: one that scores, a `TransformersWrapper`; factories may have made anything.
         name: of the argument, in messages.
         assistant_only: whether only the assistant's tokens are scored.
         tokenizer: instead of the model's.
@@ -49,12 +49,16 @@ def scoring(
             rendered, then.
 
     Raises:
-        ValueError: the model generates, returns no log-probabilities, or cannot tell the assistant's tokens.
+        TypeError: the model is no `TransformersWrapper`.
+        ValueError: it generates, returns no log-probabilities, or cannot tell the assistant's tokens.
     """
     if isinstance(roles, str) or (roles is not None and not (roles and assistant_only)):
         raise ValueError(
             f"roles are names such as ['assistant', 'tool'], with assistant_only=True; got {roles!r}"
         )
+    if not isinstance(model, TransformersWrapper):
+        found = type(model)
+        raise TypeError(f"{name} is a TransformersWrapper, got {found.__module__}.{found.__qualname__}")
     if model.generate:
         raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
     if not model.return_log_probs:
@@ -109,6 +113,7 @@ def scored_tokens(
     empty: str = "error",
     excluded: Sequence[int] = (),
     mask: Tensor | None = None,
+    roles: Collection[str] = ("assistant",),
 ) -> Tensor:
     """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
 
@@ -118,6 +123,7 @@ def scored_tokens(
         empty: what to do with a row without any: ``"error"`` or ``"zero"``.
         excluded: ids of tokens that are not.
         mask: bool ``[rows, width]``: only these of them; None for all.
+        roles: whose tokens count as the assistant's, for the message.
 
     Raises:
         ValueError: a row has none; or it is not known what the assistant said.
@@ -134,8 +140,9 @@ def scored_tokens(
         scored &= mask
     if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
         row = int((~any_).nonzero()[0])
+        whom = "the assistant" if set(roles) == {"assistant"} else " or ".join(map(repr, roles))
         raise ValueError(
-            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of the assistant that can be scored; "
+            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of {whom} that can be scored; "
             "leave it out, or pass empty='zero'"
         )
     return scored
@@ -184,4 +191,5 @@ class WhichTokens:
                     f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
                 )
         excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
-        return scored_tokens(found, self.assistant_only, self.empty, excluded, mask)
+        roles = model.tokenizer_kwargs.get("roles", ("assistant",))
+        return scored_tokens(found, self.assistant_only, self.empty, excluded, mask, roles)

@@ -91,6 +91,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             another run of the model. One that makes them in another way is run as a whole, with a warning.
 
     Raises:
+        TypeError: the model is none.
         ValueError: keywords contradict each other, or there is no tokenizer.
     """
 
@@ -139,6 +140,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         if isinstance(model, str):
             given["tokenizer"] = tokenizer = model if tokenizer is None else tokenizer
             model = load_model(model)
+        elif not isinstance(cast("object", model), nn.Module):
+            raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
         if tokenizer is None and input_mode in ("history", "text"):
             tokenizer = getattr(model, "name_or_path", None) or None  # where it was loaded from
         if isinstance(tokenizer, str):

@@ -97,13 +97,28 @@ def required(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: st
 
     Raises:
         KeyError: if there is none, naming ``owner``, the ``role`` of the key and the keys that are there.
+        ValueError: if its rows are of different lengths.
     """
-    value = peek(tensordict, key)
+    value = entry_if_there(tensordict, key, owner=owner, role=role)
     if isinstance(value, Tensor):
         return value
     if value is not None:
         raise KeyError(f"{owner}: {role} {key!r} should be a tensor, found {type(value).__name__}")
     raise KeyError(f"{owner}: {role} {key!r} is not in the tensordict; it holds {listed(tensordict)}")
+
+
+def entry_if_there(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> object:
+    """The entry under ``key``; None if there is none.
+
+    Raises:
+        ValueError: if its rows are of different lengths, naming ``owner`` and the ``role`` of the key.
+    """
+    try:
+        return cast("object", peek(tensordict, key))
+    except RuntimeError as error:  # of rows that do not stack
+        raise ValueError(
+            f"{owner}: {role} {key!r} has rows of different lengths; losses read one tensor: pad them"
+        ) from error
 
 
 def listed(tensordict: TensorDictBase) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -167,6 +168,9 @@ class ModelBinder:
             self.sink.add(
                 chain_rules.NEGATIVE_COEFFICIENT.at(self.span(coefficient), message, help=f"write {-value}")
             )
+        elif isinstance(value, float) and not math.isfinite(value):
+            message = f"`{coefficient}` of `{self.transform.name}` must be finite, got {value}"
+            self.sink.add(schema_rules.PARAM_OUT_OF_RANGE.at(self.span(coefficient), message))
         estimator = self.params["estimator"]
         if self.params["add_to_reward"] and estimator != "k1":
             message = f"`{estimator}` in the reward {_GRADIENTS[estimator]}"

@@ -26,8 +26,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "padding_side": "left",
     "frozen": False,
 }
-_DEVICES = ("cpu", "cuda", "mps", "xpu")
-_DEVICE = re.compile(r"[a-z]+(:[0-9]+)?\Z")
+_DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "xla")
+_DEVICE = re.compile(rf"({'|'.join(_DEVICES)})(:[0-9]+)?\Z")
 
 
 def check_models(
@@ -187,7 +187,9 @@ class _Checker:
         if device is None:
             return base.device if base is not None else None
         if _DEVICE.match(device) is None:
-            help = suggestion(device.partition(":")[0], _DEVICES) or "write `cpu`, `cuda`, `cuda:1`"
+            kind = device.partition(":")[0]
+            near = "write `cuda`" if kind.lower() == "gpu" else suggestion(kind, _DEVICES)
+            help = near or "write `cpu`, `cuda`, `cuda:1`"
             span = self.file.span("models", name, "device")
             sink.add(rules.MODEL_SETTINGS.at(span, f"`{device}` is no device", help=help))
         return device

@@ -88,17 +88,17 @@ def _check_generate(model: CheckedLanguageModel, generate: Generate, sink: Sink)
     faults: dict[str, str] = {}
     for name in ("max_new_tokens", "num_samples"):
         if (value := getattr(generate, name)) is not None and value < 1:
-            faults[name] = f"is {value}, and at least 1"
+            faults[name] = f"is {value}: it must be at least 1"
     if not (math.isfinite(generate.temperature) and generate.temperature >= 0):
-        faults["temperature"] = f"is {generate.temperature}, and a number from 0 on"
+        faults["temperature"] = f"is {generate.temperature}: it must be 0, for the likeliest token, or more"
     elif generate.temperature == 0 and (generate.num_samples or 1) > 1:
-        faults["num_samples"] = f"is {generate.num_samples}, and all answers at temperature 0 are the same"
+        faults["num_samples"] = f"is {generate.num_samples}: all answers at temperature 0 are the same"
     if generate.top_k < 0:
-        faults["top_k"] = f"is {generate.top_k}, and at least 1, or 0 for all tokens"
+        faults["top_k"] = f"is {generate.top_k}: it must be at least 1, or 0 for all tokens"
     if not 0 < generate.top_p <= 1:
-        faults["top_p"] = f"is {generate.top_p}, and a share of the probability above 0 and at most 1"
+        faults["top_p"] = f"is {generate.top_p}: it must be a share of the probability, above 0 and at most 1"
     if any(one == "" or (isinstance(one, int) and one < 0) for one in generate.stop):
-        faults["stop"] = "has ids from 0 on, and texts of one token each"
+        faults["stop"] = "must have ids from 0 on, and texts of one token each"
     for name, fault in faults.items():
         place = model.place(f"generate.{name}")
         sink.add(rules.MODEL_SETTINGS.at(place, f"`{name}` of `{model.name}` {fault}"))
