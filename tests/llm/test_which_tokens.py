@@ -14,7 +14,7 @@ from specgen_runtime.llm import (
     RetrieveLogProb,
     kl_estimate,
 )
-from specgen_runtime.llm.messages import Chat
+from specgen_runtime.llm.conversations.messages import Chat
 from tensordict import TensorDict
 from torch import Tensor
 
