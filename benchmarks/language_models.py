@@ -41,9 +41,9 @@ CASES = {
     "assistant": Case("assistant tokens, 50k ids", 50257, 150, 90, faster=5, smaller=20),
     "all": Case("all tokens, 50k ids", 50257, 150, 90, assistant_only=False, faster=2.5, smaller=15),
     "backward": Case(
-        "assistant tokens, 50k ids, with backward", 50257, 150, 90, backward=True, faster=4, smaller=5
+        "assistant tokens, 50k ids, with backward", 50257, 150, 90, backward=True, faster=5, smaller=5
     ),
-    "small": Case("assistant tokens, 512 ids, short", 512, 15, 9, faster=2),
+    "small": Case("assistant tokens, 512 ids, short", 512, 15, 9, faster=3),
 }
 
 

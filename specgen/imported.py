@@ -196,7 +196,7 @@ IMPORTABLE: dict[str, Import] = {
     **{name: Import("specgen_runtime.specs", name) for name in _RUNTIME_SPECS},
     **{name: Import("specgen_runtime.envs", name) for name in _RUNTIME_ENVS},
     **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_CHATS},
-    "GeneratedChatEnv": Import("specgen_runtime.llm.generated", "GeneratedChatEnv"),
+    "GeneratedChatEnv": Import("specgen_runtime.llm.envs.generated", "GeneratedChatEnv"),
     **{name: Import("specgen_runtime.envs.generated.learning", name) for name in _RUNTIME_LEARNING},
     **{name: Import("specgen_runtime.envs.generated.lifting", name) for name in _RUNTIME_LIFTING},
     "filled_row": Import("specgen_runtime.envs.gym.rows", "filled_row"),
@@ -213,7 +213,7 @@ IMPORTABLE: dict[str, Import] = {
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
     **{name: Import("specgen_runtime.modules", name) for name in _RUNTIME_MODULES},
     **{name: Import("specgen_runtime.llm", name) for name in _RUNTIME_LLM},
-    "check_recorded": Import("specgen_runtime.llm.loading", "check_recorded"),
+    "check_recorded": Import("specgen_runtime.llm.models.loading", "check_recorded"),
     **{
         name: Import("specgen_runtime.row_networks", name)
         for name in ("NetworkRows", "RowNetwork", "row_network")

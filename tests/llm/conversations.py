@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from specgen_runtime.llm import ChatHistory, History, TransformersWrapper
-from specgen_runtime.llm.messages import Chat
+from specgen_runtime.llm.conversations.messages import Chat
 from tensordict import TensorDict
 from torch import Tensor, nn
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import ChatEnv, MCAdvantage, MCAdvantageSelector, chats_of, group_advantage
-from specgen_runtime.llm.messages import as_rows
+from specgen_runtime.llm.conversations.messages import as_rows
 from tensordict import TensorDict, TensorDictBase, lazy_stack
 from torch import Tensor
 

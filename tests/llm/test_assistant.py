@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import pytest
 from specgen_runtime.llm import render_batch
-from specgen_runtime.llm.assistant import spans_of
-from specgen_runtime.llm.messages import Chat
-from specgen_runtime.llm.templates import render
+from specgen_runtime.llm.conversations.assistant import spans_of
+from specgen_runtime.llm.conversations.messages import Chat
+from specgen_runtime.llm.conversations.templates import render
 
 from tests.llm.models import CHATML, tiny_tokenizer
 

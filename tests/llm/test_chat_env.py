@@ -11,7 +11,7 @@ import pytest
 import torch
 from specgen_runtime.envs import SerialEnv
 from specgen_runtime.llm import ChatEnv, History, Message, Scores, chats_of
-from specgen_runtime.llm.messages import as_rows
+from specgen_runtime.llm.conversations.messages import as_rows
 from specgen_runtime.testing import check_env
 from specgen_runtime.transforms import TransformedEnv
 from specgen_std.transforms import StepCounter

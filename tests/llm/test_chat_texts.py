@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from specgen_runtime.llm import ChatEnv, History, chats_of
-from specgen_runtime.llm.messages import as_rows
+from specgen_runtime.llm.conversations.messages import as_rows
 from tensordict import TensorDictBase
 
 from tests.llm.models import tiny_tokenizer

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import TransformersWrapper
+from tensordict import TensorDict
 from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -59,3 +60,36 @@ def test_without_gradients_layers_run_once() -> None:
     with torch.no_grad():
         assert not policy(conversations())["log_probs", "full"].requires_grad
     assert all("forward" not in layer.__dict__ for layer in model.modules())
+
+
+@pytest.mark.peers
+def test_torchrl_checkpoints_only_with_dropout() -> None:
+    """In evaluation mode its layers keep their activations; in training mode, where they don't, there is dropout."""
+    llm = pytest.importorskip("torchrl.modules.llm")
+    tokenizer = tiny_tokenizer()
+    model: Any = tiny_model("llama", tokenizer, attention_dropout=0.5)
+    model.gradient_checkpointing_enable()
+    layer = next(module for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
+    runs: list[bool] = []
+    next(layer.children()).register_forward_pre_hook(lambda *_: runs.append(layer.training))
+    keywords: dict[str, Any] = {"input_mode": "tokens", "generate": False, "pad_output": True}
+    theirs = llm.TransformersWrapper(model, tokenizer=tokenizer, return_log_probs=True, **keywords)
+    mine = TransformersWrapper(model, tokenizer=tokenizer, **keywords)
+    tokens = torch.arange(4, 12).repeat(2, 1)
+
+    def scored(wrapper: Any) -> tuple[Tensor, list[bool]]:
+        mask = torch.ones_like(tokens).bool()
+        data = TensorDict({"tokens": {"full": tokens}, "masks": {"all_attention_mask": mask}}, [2])
+        runs.clear()
+        found: Tensor = wrapper(data)["log_probs", "full"]
+        found.sum().backward()
+        return found.detach(), list(runs)
+
+    scored(mine)  # probes
+    values, kept = scored(theirs.eval())
+    model.train()
+    dropped, again = scored(theirs)
+    ours, ours_again = scored(mine)
+    assert (kept, again, ours_again) == ([False], [True, True], [False, False])
+    torch.testing.assert_close(ours[:, 1:], values[:, 1:])
+    assert (dropped - values)[:, 1:].abs().max() > 0.01

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tests.llm.models import tiny_model, tiny_tokenizer
 from tests.llm.test_wrapper import CHATS, PROMPTS, of_chats
+from tests.llm.test_wrapper_against_torchrl import SHORT, peer, run
 
 TEMPERATURE = 0.8
 
@@ -178,3 +179,58 @@ def test_conversations_without_tokens_have_distributions() -> None:
     assert torch.equal(distribution.mask, written["masks", "all_assistant_mask"])
     expected: Tensor = torch.where(distribution.mask, written["log_probs", "full"], 0.0)
     torch.testing.assert_close(distribution.log_prob(written["tokens", "full"]), expected)
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_sft_of_conversations_without_a_mask(functional: bool) -> None:
+    """The model tells what the assistant said as it renders the conversations, and is run once."""
+    tokenizer = tiny_tokenizer()
+    model: Any = tiny_model("qwen2", tokenizer)
+    actor = TransformersWrapper(model, tokenizer=tokenizer, generate=False, pad_output=True)
+    written = actor(of_chats(CHATS))
+    said, log_probs = written["masks", "all_assistant_mask"], written["log_probs", "full"]
+    assert said.any(-1).all()
+    assert not said.all(-1).any()
+    loss = SFTLoss(actor, functional=functional)
+    found = loss(of_chats(CHATS))["loss_sft"]
+    means = [row[kept].mean() for row, kept in zip(log_probs, said, strict=True)]
+    torch.testing.assert_close(found, -torch.stack(means).mean())
+    found.backward()
+    assert any(parameter.grad is not None for parameter in loss.parameters())
+
+    held = of_chats(CHATS)
+    mask = said.clone()
+    mask[:2] &= said[:2].cumsum(-1) > 1
+    held["masks"] = {"all_assistant_mask": mask}
+    means = [row[kept].mean() for row, kept in zip(log_probs, mask, strict=True)]
+    torch.testing.assert_close(loss(held)["loss_sft"], -torch.stack(means).mean())
+
+
+@pytest.mark.peers
+def test_sft_of_conversations_equals_torchrls() -> None:
+    """Which renders them once more for the mask, by a tokenizer of its own; here that is the actor's."""
+    llm = pytest.importorskip("torchrl.objectives.llm")
+    tokenizer = tiny_tokenizer()
+    model: Any = tiny_model("qwen2", tokenizer)
+    theirs = llm.SFTLoss(peer(model, tokenizer, pad_output=False), tokenizer=tokenizer)
+    actor = TransformersWrapper(model, tokenizer=tokenizer, generate=False, pad_output=True)
+    mine = SFTLoss(actor)
+    found = mine(of_chats(SHORT))["loss_sft"]
+    wanted = run(theirs, SHORT, gradients=True).loss_sft
+    torch.testing.assert_close(found, wanted)
+    for keyword, instead in (("tokenizer", "tokenizer=..."), ("tokenizer_kwargs", "chat_template_name=...")):
+        with pytest.raises(TypeError, match=f"SFTLoss takes no {keyword}: use the actor's, .*{instead}"):
+            SFTLoss(actor, **{keyword: tokenizer})
+
+
+def test_sft_of_rows_of_different_lengths() -> None:
+    tokenizer = tiny_tokenizer()
+    actor = TransformersWrapper(tiny_model("qwen2", tokenizer), tokenizer=tokenizer, generate=False)
+    with pytest.raises(ValueError, match=r"network actor_network writes \('masks', .*pad_output=True"):
+        SFTLoss(actor)(of_chats(CHATS))
+    padded = SFTLoss(actor.get_new_version(pad_output=True))
+    assert padded(of_chats(CHATS))["loss_sft"] > 0
+    with pytest.raises(
+        ValueError, match=r"SFTLoss: .* \('masks', 'all_assistant_mask'\) has rows of different"
+    ):
+        padded(actor(of_chats(CHATS)))

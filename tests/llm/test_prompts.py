@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import Prompts
-from specgen_runtime.llm.prompts import GroupedPrompts, rows_of
+from specgen_runtime.llm.envs.prompts import GroupedPrompts, rows_of
 from torch.utils.data import DataLoader, IterableDataset
 
 DATA = [{"query": f"question {index}", "answer": index} for index in range(7)]

@@ -258,7 +258,7 @@ def test_rendering_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(args)
         return render_batch(*args, **keywords)
 
-    monkeypatch.setattr("specgen_runtime.llm.inputs.render_batch", counted)
+    monkeypatch.setattr("specgen_runtime.llm.models.inputs.render_batch", counted)
     RetrieveKL(**pair())(conversations())
     assert len(calls) == 1
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm.body import score_tokens
-from specgen_runtime.llm.chosen import Warp
-from specgen_runtime.llm.head import find_scorer
-from specgen_runtime.llm.sampling import Answers, GenerationSettings, generate_answers
+from specgen_runtime.llm.models.body import score_tokens
+from specgen_runtime.llm.models.chosen import Warp
+from specgen_runtime.llm.models.head import find_scorer
+from specgen_runtime.llm.models.sampling import Answers, GenerationSettings, generate_answers
 from torch import Tensor, nn
 
 from tests.llm.models import FAMILIES, tiny_model, tiny_tokenizer

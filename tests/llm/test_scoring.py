@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import Tokens, TransformersWrapper
-from specgen_runtime.llm.body import can_pack, score_tokens
-from specgen_runtime.llm.chosen import Warp
-from specgen_runtime.llm.head import HeadScorer, LogitsScorer, find_scorer
+from specgen_runtime.llm.models.body import can_pack, score_tokens
+from specgen_runtime.llm.models.chosen import Warp
+from specgen_runtime.llm.models.head import HeadScorer, LogitsScorer, find_scorer
 from tensordict import TensorDict
 from torch import Tensor, nn
 
@@ -150,7 +150,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ids, attended = batch()
     whole = score_tokens(find_scorer(model), ids, attended, attended, entropy=True)
     (expected,) = torch.autograd.grad(sum(whole).sum(), [model.lm_head.weight])  # type: ignore[arg-type, union-attr]
-    monkeypatch.setattr("specgen_runtime.llm.chosen.CHUNK_BYTES", 1)
+    monkeypatch.setattr("specgen_runtime.llm.models.chosen.CHUNK_BYTES", 1)
     parts = score_tokens(find_scorer(model), ids, attended, attended, entropy=True)
     (found,) = torch.autograd.grad(sum(parts).sum(), [model.lm_head.weight])  # type: ignore[arg-type, union-attr]
     torch.testing.assert_close(found, expected)
@@ -347,7 +347,7 @@ def test_memory_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
         return linear(hidden, weight, *rest)
 
     scorer = find_scorer(model)
-    monkeypatch.setattr("specgen_runtime.llm.chosen.CHUNK_BYTES", 4 * 3000 * 17)
+    monkeypatch.setattr("specgen_runtime.llm.models.chosen.CHUNK_BYTES", 4 * 3000 * 17)
     monkeypatch.setattr(nn.functional, "linear", spy)
     ids, attended = batch()
     score_tokens(scorer, ids, attended, attended).log_probs.sum().backward()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from specgen_runtime.llm import History, add_chat_template
-from specgen_runtime.llm.families import _FAMILIES, chat_of_text, template_of
-from specgen_runtime.llm.messages import Chat
-from specgen_runtime.llm.templates import render
+from specgen_runtime.llm.conversations.families import _FAMILIES, chat_of_text, template_of
+from specgen_runtime.llm.conversations.messages import Chat
+from specgen_runtime.llm.conversations.templates import render
 
 from tests.llm.models import CHATML, tiny_tokenizer
 
@@ -74,7 +74,7 @@ def test_an_unknown_template() -> None:
 
 
 def test_a_template_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specgen_runtime.llm.families._FAMILIES", dict(_FAMILIES))
+    monkeypatch.setattr("specgen_runtime.llm.conversations.families._FAMILIES", dict(_FAMILIES))
     template = "{%- for m in messages %}{{ m['role'] + '>' + m['content'] + '\n' }}{%- endfor %}"
 
     def parse(text: str) -> History:

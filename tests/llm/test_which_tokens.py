@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm import ChatHistory, History, RetrieveKL, RetrieveLogProb, kl_estimate
-from specgen_runtime.llm.messages import Chat
+from specgen_runtime.llm import (
+    ChatHistory,
+    History,
+    KLRewardTransform,
+    RetrieveKL,
+    RetrieveLogProb,
+    kl_estimate,
+)
+from specgen_runtime.llm.conversations.messages import Chat
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -114,3 +121,90 @@ def test_a_role_that_nobody_has() -> None:
 def test_what_is_not_one_token() -> None:
     with pytest.raises(ValueError, match="to be one token here, got 'the weather'"):
         RetrieveKL(**pair(), exclude_tokens=["the weather"])(conversations())
+
+
+# -------------------------------------------------------- KLRewardTransform
+
+
+def whole_log_probs(data: TensorDict) -> TensorDict:
+    """The data with the policy's log-probabilities of all tokens, as one that scores writes them."""
+    write = RetrieveLogProb(wrapped(0), assistant_only=False, log_probs_full_key=("log_probs", "full"))
+    return write(data)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"roles": ["tool"]},
+        {"roles": ["tool", "assistant"], "exclude_tokens": ["<|im_end|>"]},
+        {"roles": {"assistant"}},
+        {"exclude_tokens": [4]},
+        {},
+    ],
+)
+def test_tokens_of_the_penalty_are_those_of_retrieve_kl(options: dict[str, Any]) -> None:
+    found = KLRewardTransform(wrapped(1), coef=0.5, **options)(whole_log_probs(told(reward=torch.ones(2, 1))))
+    wanted = RetrieveKL(**pair(), coeff=0.5, empty="zero", **options)(told(reward=torch.ones(2, 1)))
+    assert bool(found["kl_penalty"][0].any())
+    torch.testing.assert_close(found["kl_penalty"], wanted["kl_penalty"])
+    torch.testing.assert_close(found["ref_log_probs"], wanted["ref_log_probs", "full"])
+    torch.testing.assert_close(found["reward"], wanted["reward"])
+
+
+def test_a_mask_of_the_penalty() -> None:
+    data = whole_log_probs(told())
+    width = data["log_probs", "full"].shape[-1]
+    data["mine"] = torch.arange(width).expand(2, -1) >= width - 6
+    found = KLRewardTransform(wrapped(1), mask_key="mine")(data.clone())["kl_penalty"]
+    wanted = KLRewardTransform(wrapped(1))(data)["kl_penalty"]
+    torch.testing.assert_close(found, wanted.where(data["mine"], 0.0))
+    assert (found != wanted).any(), "the first answer is outside of the mask"
+    with pytest.raises(KeyError, match=rf"no mask of \[2, {width}\] tokens at 'yours'"):
+        KLRewardTransform(wrapped(1), mask_key="yours")(data)
+
+
+def test_excluded_tokens_and_masks_behind_prompts() -> None:
+    """Where it is not known what the assistant said, all behind the prompt counts but what is excluded."""
+    ids = torch.tensor([[5, 6, 7, 4, 8, 4]]).repeat(2, 1)
+    data = TensorDict(tokens={"full": ids, "prompt": ids[:, :2]}, batch_size=(2,))
+    data["log_probs"] = {"full": torch.full((2, 6), -1.0)}
+    data["mine"] = torch.tensor([[True] * 6, [False] * 4 + [True] * 2])
+    reference = wrapped(1, input_mode="tokens")
+    kl = KLRewardTransform(reference, exclude_tokens=[4], mask_key="mine")(data)["kl_penalty"]
+    assert (kl != 0).tolist() == [[False, False, True, False, True, False], [False] * 4 + [True, False]]
+
+
+def test_roles_of_sampled_tokens() -> None:
+    """They end where sampling ended, before what the template puts behind the last message."""
+    rendered = whole_log_probs(told())
+    policy = wrapped(0, prefer_tokens=False)
+    scored = policy(told())
+    kept = scored["masks", "all_attention_mask"].clone()
+    kept[:, -1] = False  # the template's line break
+    data = told(tokens={"full": scored["tokens", "full"]}, log_probs=rendered["log_probs"].clone())
+    data["masks"] = {"all_attention_mask": kept, "all_assistant_mask": scored["masks", "all_assistant_mask"]}
+    transform = KLRewardTransform(wrapped(1), roles=["tool"])
+    kl = transform(data)["kl_penalty"]
+    wanted = KLRewardTransform(wrapped(1), roles=["tool"])(rendered)["kl_penalty"]
+    assert bool(wanted[0].any())
+    torch.testing.assert_close(kl, wanted)
+    data["tokens", "full"][0, -8] += 1
+    with pytest.raises(
+        ValueError, match=r"row 0: the data have \d+ tokens that are not those of the conversation"
+    ):
+        transform(data)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"roles": "tool"}, "roles are names such as"),
+        ({"roles": ["tool"], "assistant_only": False}, "with assistant_only=True"),
+        ({"exclude_tokens": ["the weather"]}, "to be one token here"),
+    ],
+)
+def test_keywords_of_the_penalty(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        KLRewardTransform(wrapped(1), **options)(whole_log_probs(told()))
+    with pytest.raises(ValueError, match="input_mode='history'"):
+        KLRewardTransform(wrapped(1, input_mode="tokens"), roles=["tool"])

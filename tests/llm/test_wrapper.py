@@ -226,7 +226,7 @@ def test_what_templates_write_before_contents_is_no_content() -> None:
     )
     tokenizer = tiny_tokenizer(spaced)
     policy = wrapper(tokenizer=tokenizer, generate=True)
-    from specgen_runtime.llm.answers import message_of
+    from specgen_runtime.llm.conversations.answers import message_of
 
     ids = torch.tensor(tokenizer.encode(" I'm well<|im_end|>"))
     assert message_of(ids, True, tokenizer) == {"role": "assistant", "content": "I'm well"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import TransformersWrapper
-from tensordict import TensorDict, TensorDictBase, set_list_to_stack
+from tensordict import TensorDict, set_list_to_stack
 from torch import Tensor
 
 from tests.llm.models import tiny_model, tiny_tokenizer
@@ -32,18 +32,18 @@ def peer(model: Any, tokenizer: Any, **given: Any) -> Any:
     return llm.TransformersWrapper(model, tokenizer=tokenizer, **given)
 
 
-def run(wrapped: Any, chats: list[Any]) -> TensorDictBase:
-    """Conversations through TorchRL's wrapper."""
+def run(wrapped: Any, chats: list[Any], *, gradients: bool = False) -> Any:
+    """Conversations through TorchRL's wrapper, or its loss."""
     data = pytest.importorskip("torchrl.data.llm")
     policies = pytest.importorskip("torchrl.modules.llm.policies")
-    with set_list_to_stack(True), torch.no_grad():
+    with set_list_to_stack(True), torch.set_grad_enabled(gradients):
         rows = [data.History.from_chats([chat]) for chat in chats]
         history = torch.cat(rows) if len({row.shape[1] for row in rows}) == 1 else None
         assert history is not None, "all conversations have as many messages here"
-        part = "prompt" if wrapped.generate else "full"
+        part = "prompt" if getattr(wrapped, "generate", False) else "full"
         size = (len(chats),)
         held = policies.ChatHistory._from_tensordict(TensorDict({part: history}, size))
-        return wrapped(TensorDict(history=held, batch_size=size))  # type: ignore[no-any-return]
+        return wrapped(TensorDict(history=held, batch_size=size))
 
 
 def pair(family: str, **given: Any) -> tuple[Any, Any, TransformersWrapper]:

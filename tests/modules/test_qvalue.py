@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from specgen_runtime.modules import QValueActor, QValueModule, action_index, find_action_space
-from specgen_runtime.specs import Categorical, Composite, OneHot, Unbounded
+from specgen_runtime.modules import (
+    DistributionalQValueModule,
+    QValueActor,
+    QValueModule,
+    action_index,
+    find_action_space,
+)
+from specgen_runtime.modules.action_space import action_leaf
+from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot, Unbounded
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
@@ -25,6 +32,55 @@ def test_one_hot_marks_one_action_even_in_a_tie(spec: OneHot | None, dtype: torc
     out = QValueModule("one-hot", spec=spec)(TensorDict({"action_value": VALUES}, [2]))
     assert out["action"].dtype == dtype
     assert out["action"].int().tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_several_choices() -> None:
+    values = torch.tensor([[1.0, 3.0, 2.0, 2.0, 0.0], [5.0, 4.0, 0.0, 1.0, 7.0]])
+    module = QValueModule("mult-one-hot", var_nums=[2, 3], action_mask_key="mask")
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    out = module(TensorDict({"action_value": values, "mask": mask}, [2]))
+    assert out["action"].tolist() == [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
+    assert out["chosen_action_value"].tolist() == [[5.0], [12.0]]
+    mask[1, 4] = False
+    out = module(TensorDict({"action_value": values, "mask": mask}, [2]))
+    assert out["action"][1].tolist() == [1, 0, 0, 1, 0]
+    from_spec = QValueModule(spec=MultiOneHot([2, 3]))
+    assert (from_spec.action_space, from_spec.var_nums) == ("mult_one_hot", (2, 3))
+    assert MultiOneHot([2, 3]).is_in(from_spec(values[0])[0])
+    unknown = QValueModule("mult_one_hot", var_nums=[2, 3], spec=Composite(action=None))
+    assert unknown(values[0])[0].tolist() == [0, 1, 1, 0, 0]
+
+
+def test_several_choices_refuses() -> None:
+    with pytest.raises(ValueError, match="needs var_nums, how many values each choice has, or a spec"):
+        QValueModule("mult-one-hot")
+    with pytest.raises(ValueError, match=r"must be positive integers, one of each choice, got \[2, 0\]"):
+        QValueModule("mult-one-hot", var_nums=[2, 0])
+    with pytest.raises(
+        ValueError, match="var_nums are of 'mult-one-hot' actions, but action_space is 'one_hot'"
+    ):
+        QValueModule("one-hot", var_nums=[2, 3])
+    with pytest.raises(
+        ValueError, match=r"choices of \[2, 3\] values have 5 entries in all, got shape \(2, 3\)"
+    ):
+        QValueModule("mult-one-hot", var_nums=[2, 3])(VALUES)
+    with pytest.raises(KeyError, match="it says nothing about the action"):
+        action_leaf(Composite(action=None))
+
+
+@pytest.mark.peers
+def test_several_choices_equal_torchrl() -> None:
+    modules = pytest.importorskip("torchrl.modules")
+    torch.manual_seed(0)
+    values, log_probs = torch.randn(16, 5), torch.randn(16, 7, 5).log_softmax(-2)
+    own = QValueModule("mult-one-hot", var_nums=[2, 3])(values)
+    for mine, theirs in zip(own, modules.QValueModule("mult_one_hot", var_nums=[2, 3])(values), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    given = ("mult_one_hot", torch.linspace(-1, 1, 7))
+    own = DistributionalQValueModule(*given, var_nums=[2, 3])(log_probs)
+    expected = modules.DistributionalQValueModule(*given, var_nums=[2, 3])(log_probs)
+    for mine, theirs in zip(own, expected, strict=True):
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_masks() -> None:
@@ -90,7 +146,7 @@ def test_action_space() -> None:
     assert find_action_space(Composite(action=Categorical(3))) == "categorical"
     with pytest.raises(ValueError, match=r"Unbounded.* has no values"):
         find_action_space(Unbounded(3))
-    with pytest.raises(ValueError, match="must be 'one-hot' or 'categorical'"):
+    with pytest.raises(ValueError, match="must be 'one-hot', 'mult-one-hot' or 'categorical'"):
         find_action_space("discrete")
     with pytest.raises(KeyError, match="no entry 'action'"):
         find_action_space(Composite(move=Categorical(3)))

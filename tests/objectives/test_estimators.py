@@ -74,7 +74,7 @@ def test_keys() -> None:
     estimator.set_keys(reward="r2")
     assert ("next", "r2") in estimator.in_keys
     assert estimator.out_keys == ["advantage", "value_target"]
-    with pytest.raises(ValueError, match="does not accept 'rewards'"):
+    with pytest.raises(KeyError, match="does not accept 'rewards'"):
         estimator.set_keys(rewards="r")
 
 

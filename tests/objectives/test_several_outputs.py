@@ -17,6 +17,22 @@ from torch import Tensor, nn
 from tests.support import generate, imported
 
 SCHEMA = Path(__file__).parents[1] / "cases/good/loss_of_several_outputs/schema.yaml"
+WEIGHED = """\
+specgen: 1
+losses:
+  WeighedLoss:
+    networks:
+      model: {in: [observation], out: {value: "float32[1]", weight: "float32[1]"}}
+    keys:
+      known_weight: {role: weight, key: next.weight, type: "float32[1]", optional: true}
+    params:
+      scale: {type: float, optional: true}
+    let:
+      written: model(now)
+      of_data: where(given(known_weight), known_weight, written.weight)
+    terms:
+      loss: written.value * where(given(scale), scale, of_data)
+"""
 PACKAGE = "losses_of_several_outputs"
 
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
@@ -24,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    files = generate({"world.yaml": SCHEMA.read_text(encoding="utf-8")}, PACKAGE)
+    files = generate({"world.yaml": SCHEMA.read_text(encoding="utf-8"), "weighed.yaml": WEIGHED}, PACKAGE)
     with imported(files, PACKAGE, tmp_path_factory.mktemp("made")):
         yield importlib.import_module(f"{PACKAGE}.world")
 
@@ -125,3 +141,23 @@ def test_entries_that_the_network_does_not_write_are_named(made: ModuleType) -> 
     loss.set_keys(**given)
     with pytest.raises(KeyError, match="network world does not write 'deviation'"):
         loss(batch(4))
+
+
+def test_what_only_missing_data_need_may_not_be_written(made: ModuleType) -> None:
+    weighed: Any = importlib.import_module(f"{PACKAGE}.weighed").WeighedLoss
+    data = TensorDict({"observation": torch.randn(5, 3, generator=torch.Generator().manual_seed(0))}, [5])
+    torch.manual_seed(0)
+    layers = nn.Linear(3, 2)
+    whole = TensorDictModule(
+        lambda x: layers(x).split(1, -1), in_keys=["observation"], out_keys=["value", ("next", "weight")]
+    )
+    value = TensorDictModule(lambda x: layers(x)[..., :1], in_keys=["observation"], out_keys=["value"])
+    values, weights = layers(data["observation"]).unbind(-1)
+    torch.testing.assert_close(weighed(whole)(data)["loss"], (values * weights).mean())
+    torch.testing.assert_close(weighed(value, scale=3.0)(data)["loss"], 3 * values.mean())
+    with pytest.raises(KeyError, match=r"model does not write \('next', 'weight'\); it writes 'value'"):
+        weighed(value)(data)
+    known = torch.arange(5.0)[:, None]
+    data["next"] = TensorDict({"weight": known}, [5])
+    for network in (whole, value):
+        torch.testing.assert_close(weighed(network)(data)["loss"], (values * known[:, 0]).mean())

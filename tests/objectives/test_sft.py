@@ -123,6 +123,19 @@ def test_sft_masks_what_it_reads() -> None:
         assert not gradient[~assistant].nan_to_num(1.0).any() or gradient[~assistant].isnan().all()
 
 
+def test_who_tells_which_tokens_are_of_answers() -> None:
+    """A network that writes no mask does where the data have one; else it has to."""
+    data = answers(torch.float32, [6, 3, 5, 2])
+    loss = SFTLoss(Scores(4, torch.float32))
+    assert ("masks", "all_assistant_mask") not in loss.in_keys, "it may be missing"
+    loss(data)
+    del data["masks", "all_assistant_mask"]
+    with pytest.raises(
+        KeyError, match=r"actor_network does not write \('masks', 'all_assistant_mask'\); it writes"
+    ):
+        loss(data)
+
+
 @pytest.mark.peers
 def test_minor_sft_takes_no_coefficient_and_does_with_a_warning_in_the_peer() -> None:
     llm = pytest.importorskip("torchrl.objectives.llm")

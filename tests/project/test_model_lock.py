@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from specgen_runtime.llm.loading import check_recorded
+from specgen_runtime.llm.models.loading import check_recorded
 
 from specgen.cli import main
 from specgen.project.chat_template import read_template

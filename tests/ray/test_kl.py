@@ -160,14 +160,14 @@ def test_the_reference_of_a_kl_reward(ray_cluster: None) -> None:
 def test_arguments_are_checked_before_anything_starts(
     keywords: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specgen_runtime.llm.scoring_models.RayService", None)
+    monkeypatch.setattr("specgen_runtime.llm.kl.scoring_models.RayService", None)
     with pytest.raises(ValueError, match=text):
         RetrieveKL(**{**PAIR, "use_ray_service": True, **keywords})
 
 
 @pytest.mark.parametrize("create", [RetrieveKL, KLRewardTransform])
 def test_models_are_not_sent(create: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specgen_runtime.llm.scoring_models.RayService", None)
+    monkeypatch.setattr("specgen_runtime.llm.kl.scoring_models.RayService", None)
     factory = {"gen_model_factory": policy} if create is RetrieveKL else {}
     with pytest.raises(ValueError, match=r"ref_model is a model, but .* give ref_model_factory"):
         create(ref_model=reference(), **factory, use_ray_service=True)

@@ -83,7 +83,7 @@ def acted(env: EnvBase[Any], **actions: torch.Tensor) -> TensorDictBase:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("sampling", ["median", "low", "high"])
+@pytest.mark.parametrize("sampling", [None, "median", "low", "high"])
 @pytest.mark.parametrize("categorical", [True, False])
 def test_cells(batch: tuple[int, ...], sampling: Any, categorical: bool, dtype: torch.dtype) -> None:
     env = TransformedEnv(
@@ -94,7 +94,7 @@ def test_cells(batch: tuple[int, ...], sampling: Any, categorical: bool, dtype: 
     assert env.action_spec == kind([4, 4, 4], shape=(*batch, 3 if categorical else 12))
     cell = torch.randint(4, (*batch, 3))
     written = cell if categorical else torch.nn.functional.one_hot(cell, 4).bool().flatten(-2, -1)
-    at = {"median": 0.5, "low": 0.0, "high": 1.0}[sampling]
+    at = {None: 0.5, "median": 0.5, "low": 0.0, "high": 1.0}[sampling]
     expected = LOW.to(dtype) + (cell.to(dtype) + at) * (HIGH - LOW).to(dtype) / 4
     seen = acted(env, action=written)["seen_action"]
     assert seen.dtype == dtype

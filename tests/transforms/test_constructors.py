@@ -104,6 +104,44 @@ def test_moments_outside_of_environments(batch: tuple[int, ...]) -> None:
         assert bool(root["truncated"].all()) is (moment == 2)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_calls_outside_of_environments_follow_each_other(batch: tuple[int, ...]) -> None:
+    """Moments are given one by one; the first begins an episode, and so does each `_reset`."""
+    values = -torch.rand(6, *batch, 2)
+    expected = [torch.cat([values[max(0, i - k)] for k in (2, 1, 0)], -1) for i in range(6)]
+    frames, largest = CatFrames(3, -1, [("of", "x")]), TimeMaxPool(["y"], T=3)
+    chain = Compose(frames, largest)
+
+    def moment(i: int) -> TensorDict:
+        return TensorDict({("of", "x"): values[i], "y": values[i]}, batch)
+
+    for _ in range(2):
+        chain._reset(moment(0), shown := moment(0))
+        assert torch.equal(shown["of", "x"], expected[0])
+        for i in range(1, 6):
+            shown = chain._call(moment(i))
+            assert torch.equal(shown["of", "x"], expected[i])
+            assert torch.equal(shown["y"], values[max(0, i - 2) : i + 1].amax(0))
+    fresh = chain.clone()
+    assert torch.equal(fresh._call(moment(0))["of", "x"], expected[0])
+    assert torch.equal(frames._call(moment(0))["of", "x"][..., :4], expected[5][..., 2:])
+    with pytest.raises(
+        ValueError, match=r"the batch size \[7\] behind a moment of .*; `_reset` begins another"
+    ):
+        largest._call(TensorDict({"y": torch.zeros(7, 2)}, [7]))
+
+
+@pytest.mark.peers
+def test_calls_outside_of_environments_agree_with_torchrl() -> None:
+    """Where values before the first one are zeros."""
+    theirs = pytest.importorskip("torchrl.envs.transforms")
+    ours = CatFrames(3, -2, ["x"], padding="constant")
+    peer = theirs.CatFrames(3, -2, ["x"], padding="constant")
+    for value in torch.randn(5, 4, 2, 3):
+        data = TensorDict({"x": value}, [4])
+        assert torch.equal(ours._call(data.clone())["x"], peer._call(data.clone())["x"])
+
+
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [

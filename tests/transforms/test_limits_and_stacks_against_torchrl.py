@@ -88,6 +88,22 @@ def test_weighted_sums(batch: tuple[int, ...], weights: list[float] | None) -> N
     assert torch.equal(mine, other)
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("weights", [None, [-2.0]])
+def test_one_reward_is_weighted(batch: tuple[int, ...], weights: list[float] | None) -> None:
+    """Its trailing 1 is what is summed."""
+    data = TensorDict({"reward": torch.randn(*batch, 1)}, batch)
+    mine = ours.LineariseRewards(in_keys=["reward"], weights=weights)
+    other = theirs.LineariseRewards(in_keys=["reward"], weights=weights)(data.clone())["reward"]
+    assert torch.equal(mine(data.clone())["reward"], other)
+    env = TransformedEnv(Walk(*batch), mine)
+    check_env_specs(env)
+    torch.manual_seed(0)
+    found = env.rollout(3)["next", "reward"]
+    torch.manual_seed(0)
+    assert torch.equal(found, Walk(*batch).rollout(3)["next", "reward"] * (weights or [1.0])[0])
+
+
 @pytest.mark.parametrize("weights", [None, [1.0, -2.0, 0.5]])
 def test_bounds_of_sums(weights: list[float] | None) -> None:
     """With weights, which may change, there are none."""

@@ -9,7 +9,7 @@ import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.specs import Bounded, Unbounded
 from specgen_runtime.transforms import TransformedEnv
-from specgen_std.transforms import ObservationNorm
+from specgen_std.transforms import ObservationNorm, ToTensorImage
 from tensordict import TensorDict
 
 from tests.transforms.envs import Walk
@@ -117,3 +117,63 @@ def test_what_is_learned_has_no_way_back() -> None:
     """TorchRL learns from the first of `in_keys`, and gives the environment numbers by that."""
     with pytest.raises(ValueError, match="with these parameters nothing takes the place of 'action'"):
         TransformedEnv(Walk(), ObservationNorm(in_keys=["position"], in_keys_inv=["action"])).rand_action()
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("keep_dims", [None, (-1, -2)])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_dimensions_that_share_what_is_learned_in_an_environment(
+    batch: tuple[int, ...], keep_dims: tuple[int, ...] | None
+) -> None:
+    """TorchRL's `init_stats` with the dimensions of images that its own tests take; it divides by one row less."""
+    theirs = pytest.importorskip("torchrl.envs.transforms")
+    from tests.transforms.screens import Screen
+
+    base = TransformedEnv(Screen(*batch), ToTensorImage())
+    norm = ObservationNorm(in_keys=["pixels"], standard_normal=True)
+    _ = TransformedEnv(base, norm)
+    moment = len(batch) + 1
+    reduce_dim = (*range(moment), moment + 1, moment + 2)
+    torch.manual_seed(0)
+    norm.init_stats(30, reduce_dim, moment - 1, "pixels", keep_dims)
+    torch.manual_seed(0)
+    seen = base.rollout(30, break_when_any_done=False)["next", "pixels"]
+    assert seen.shape == (*batch, 30, 3, 5, 7)
+    peer = theirs.ObservationNorm(
+        loc=seen.mean(reduce_dim, keepdim=True).reshape(3, 1, 1),
+        scale=seen.std(reduce_dim, keepdim=True, correction=0).reshape(3, 1, 1),
+        in_keys=["pixels"],
+        standard_normal=True,
+    )
+    data = TensorDict(pixels=seen, batch_size=seen.shape[:moment])
+    torch.testing.assert_close(norm(data.clone())["pixels"], peer(data.clone())["pixels"])
+    assert norm.state_dict()["shift|pixels"].shape == (3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"reduce_dim": 1}, r"rows and times, which all count alike, got \[1\]: \[0\] missing"),
+        ({"reduce_dim": (0, 3)}, r"reduce_dim must be dimensions of a value that has 3, got 3"),
+        ({"reduce_dim": (0, 1), "cat_dim": 2}, r"cat_dim must be one of reduce_dim, \[0, 1\], got 2"),
+        ({"cat_dim": 2}, r"cat_dim must be of reduce_dim, \[0, 1\], got \[2\]"),
+        ({"reduce_dim": (0, 1), "keep_dims": (-1,)}, r"keep_dims must be of reduce_dim, \[0, 1\], got \[2\]"),
+    ],
+)
+def test_dimensions_that_do_not_fit(said: dict[str, Any], problem: str) -> None:
+    _ = TransformedEnv(Walk(2), norm := ObservationNorm(in_keys=["position"]))
+    with pytest.raises(ValueError, match=problem):
+        norm.init_stats(3, **said)
+    norm.init_stats(3, (0, -2), -2)
+
+
+def test_rewards_are_read_without_their_last_dimension() -> None:
+    """All of ``[batch, time, 1]``, or all but that one: it is no axis of a row here."""
+    learned = []
+    for reduce_dim in (None, (0, 1), (0, 1, 2), (0, 1, -1)):
+        _ = TransformedEnv(Walk(2), norm := ObservationNorm(in_keys=["reward"]))
+        torch.manual_seed(0)
+        norm.init_stats(9, reduce_dim)
+        learned.append(norm.state_dict()["shift|reward"])
+        assert learned[-1].shape == ()
+    assert all(torch.equal(one, learned[0]) for one in learned)

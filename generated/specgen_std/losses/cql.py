@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=129df0b389dacb719024de4c52faa642940b96de2c1ee4a95e0524e48d2dcf97
+# specgen: sha256=bbe0e9b51f8ba64c23955d401e7cea598cd0ce4106dfe651ffb7a0722cec083c
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ class DiscreteCQLLoss(LossModule):
     loss_function: Literal["l2", "l1", "smooth_l1"]
     delay_value: bool
     action_space: ActionSpace
+    var_nums: tuple[int, ...] | None
 
     def __init__(
         self, value_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
@@ -155,8 +156,8 @@ class DiscreteCQLLoss(LossModule):
             loss_function: how the distance to the target is measured. Defaults to "l2".
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
-            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
-                the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
+                default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -177,7 +178,7 @@ class DiscreteCQLLoss(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
-        network, self.action_space = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self.make_value_estimator()
 
@@ -207,9 +208,13 @@ class DiscreteCQLLoss(LossModule):
         with torch.no_grad():
             value_network_target_next = value_network.target(next_tensordict, keys.action_value)
         terms = discrete_cql_loss(
-            values, value_network_target_next,
-            action_index(self._read(tensordict, keys.action, "action"), values, self.action_space),
-            self._value_estimate(tensordict), loss_function=self.loss_function,
+            values,
+            value_network_target_next,
+            action_index(
+                self._read(tensordict, keys.action, "action"), values, self.action_space, self.var_nums
+            ),
+            self._value_estimate(tensordict),
+            loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
         return self._outputs(

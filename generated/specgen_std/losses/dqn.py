@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f12797eb52fbb919c3a9931322d968611bab6d886383e75a77565a27ae65da01
+# specgen: sha256=9766f097d8bcca56ac63a14b4ddb9e72c858c696db83a62d9b7b917b77ab9bf7
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class DQNLoss(LossModule):
     delay_value: bool
     double_dqn: bool
     action_space: ActionSpace
+    var_nums: tuple[int, ...] | None
 
     def __init__(
         self, value_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
@@ -135,8 +136,8 @@ class DQNLoss(LossModule):
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
             double_dqn: let the trained network choose the next action. Defaults to False.
-            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
-                the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
+                default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -156,7 +157,7 @@ class DQNLoss(LossModule):
         self.double_dqn = double_dqn
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        network, self.action_space = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self.make_value_estimator()
 
@@ -190,7 +191,7 @@ class DQNLoss(LossModule):
             )
         terms = dqn_loss(
             q, next_q, choosing_q,
-            action_index(self._read(tensordict, keys.action, "action"), q, self.action_space),
+            action_index(self._read(tensordict, keys.action, "action"), q, self.action_space, self.var_nums),
             self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
@@ -317,6 +318,7 @@ class DistributionalDQNLoss(LossModule):
     gamma: Tensor
     delay_value: bool
     action_space: ActionSpace
+    var_nums: tuple[int, ...] | None
 
     def __init__(
         self, value_network: nn.Module, *, gamma: float = 0.99, delay_value: bool = True,
@@ -333,8 +335,8 @@ class DistributionalDQNLoss(LossModule):
             gamma: the discount of one step. Defaults to 0.99, >= 0, <= 1.
             delay_value: give the network target parameters, which a `SoftUpdate` or `HardUpdate` moves.
                 Defaults to True.
-            action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what
-                the network says.
+            action_space: how actions are stored, "one-hot", "mult-one-hot", "categorical" or their spec; by
+                default what the network says.
             reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
@@ -350,7 +352,7 @@ class DistributionalDQNLoss(LossModule):
         self.delay_value = delay_value
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
-        network, self.action_space = as_qvalue_network(value_network, action_space)
+        network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         check_support(self, "value_network", "support")
         add_coefficient(self, "gamma", gamma)
@@ -389,11 +391,20 @@ class DistributionalDQNLoss(LossModule):
             value_network_frozen_next = value_network.frozen(next_tensordict, keys.action_value)
             next_log_p = value_network.target(next_tensordict, keys.action_value)
         terms = distributional_dqn_loss(
-            support, log_p, value_network_frozen_next, next_log_p,
-            action_index(self._read(tensordict, keys.action, "action"), log_p[..., 0, :], self.action_space),
+            support,
+            log_p,
+            value_network_frozen_next,
+            next_log_p,
+            action_index(
+                self._read(tensordict, keys.action, "action"),
+                log_p[..., 0, :],
+                self.action_space,
+                self.var_nums,
+            ),
             self._read(next_tensordict, keys.reward, "reward"),
             self._read(next_tensordict, keys.terminated, "terminated"),
-            self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32), gamma=self.gamma,
+            self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32),
+            gamma=self.gamma,
         )
         self._write(tensordict, keys.priority, terms.priority)
         return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=520022dfcdc13b60ef42db5bca73ea1c73a9da3426363ec428c5705d5e46149b
+# specgen: sha256=e6fa341a75555a4323056d77eae0f57ea8db54eff05c8815db1d146dd5c98e3e
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ class SFTLossTerms(NamedTuple):
 
 
 def sft_loss(
-    actor_network_now: Tensor, assistant_mask: Tensor, attention_mask: Tensor | None,
-    ref_log_prob: Tensor | None, mask: Tensor | None, *, normalize_by_seq_length: bool,
-    kl_to_ref_coeff: float | None, loss_function: Literal["sft", "minor_sft"], beta: float,
+    written_assistant_mask: Tensor | None, written_log_probs: Tensor, known_assistant_mask: Tensor | None,
+    attention_mask: Tensor | None, ref_log_prob: Tensor | None, mask: Tensor | None, *,
+    normalize_by_seq_length: bool, kl_to_ref_coeff: float | None, loss_function: Literal["sft", "minor_sft"],
+    beta: float,
 ) -> SFTLossTerms:
     """The terms of `SFTLoss`, one value per sample.
 
     Args:
-        actor_network_now: float32 [*batch, token], from `actor_network`.
-        assistant_mask: bool [*batch, token]; which tokens are of answers; only these count.
+        written_assistant_mask: bool [*batch, token], from `actor_network`; needed where not
+            given(known_assistant_mask).
+        written_log_probs: float32 [*batch, token], from `actor_network`.
+        known_assistant_mask: bool [*batch, token]; which tokens are of answers; only these count.
         attention_mask: bool [*batch, token]; which tokens are no padding.
         ref_log_prob: float32 [*batch, token]; the log-probability of each token for a reference model;
             needed where given(kl_to_ref_coeff) or loss_function == "minor_sft".
@@ -59,8 +62,11 @@ def sft_loss(
         beta: how soon `minor_sft` is content.
     """
     # losses.SFTLoss.let
-    answered_with = assistant_mask & attention_mask if attention_mask is not None else assistant_mask
-    log_p = torch.where(answered_with, actor_network_now, 0.0)
+    of_answers = (
+        known_assistant_mask if known_assistant_mask is not None else not_none(written_assistant_mask)
+    )
+    answered_with = of_answers & attention_mask if attention_mask is not None else of_answers
+    log_p = torch.where(answered_with, written_log_probs, 0.0)
     tokens = (
         answered_with.to(torch.float32).sum(dim=-1)
         if kl_to_ref_coeff is not None or normalize_by_seq_length
@@ -69,7 +75,7 @@ def sft_loss(
     length = (
         torch.clamp(not_none(tokens), min=1.0)
         if normalize_by_seq_length
-        else torch.ones(actor_network_now.shape[:-1], dtype=torch.float32, device=actor_network_now.device)
+        else torch.ones(written_log_probs.shape[:-1], dtype=torch.float32, device=written_log_probs.device)
     )
     likelihood = log_p.sum(dim=-1) / length
     ahead: Tensor | None = None
@@ -150,7 +156,8 @@ class SFTLoss(LossModule):
         """The loss of supervised fine-tuning: answers become likelier.
 
         Args:
-            actor_network: the language model, which writes the log-probability of each token.
+            actor_network: the language model, which writes the log-probability of each token; where the
+                data don't say which tokens are of answers, it writes that, too.
             normalize_by_seq_length: divide by the number of tokens of the answers of a sequence. Defaults
                 to True.
             kl_to_ref_coeff: the weight of the distance to the reference model; None leaves it out. Defaults
@@ -204,7 +211,6 @@ class SFTLoss(LossModule):
         keys = self.tensor_keys
         return [
             *self._network_in_keys,
-            keys.assistant_mask,
             *(
                 [keys.ref_log_prob]
                 if self.kl_to_ref_coeff is not None or self.loss_function == "minor_sft"
@@ -214,7 +220,7 @@ class SFTLoss(LossModule):
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.attention_mask]
+        return [keys.assistant_mask, keys.attention_mask]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -225,10 +231,17 @@ class SFTLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.SFTLoss.let
-        actor_network_now = actor_network.live(tensordict, keys.log_probs)
+        written = actor_network.outputs("live", tensordict)
+        written_assistant_mask = (
+            written[keys.assistant_mask]
+            if self._read_if_there(tensordict, keys.assistant_mask, "known_assistant_mask") is None
+            else None
+        )
+        written_log_probs = written[keys.log_probs]
         terms = sft_loss(
-            actor_network_now,
-            self._read(tensordict, keys.assistant_mask, "assistant_mask"),
+            written_assistant_mask,
+            written_log_probs,
+            self._read_if_there(tensordict, keys.assistant_mask, "known_assistant_mask"),
             self._read_if_there(tensordict, keys.attention_mask, "attention_mask"),
             self._read(tensordict, keys.ref_log_prob, "ref_log_prob")
             if self.kl_to_ref_coeff is not None or self.loss_function == "minor_sft"

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=08a4c504e48820e04ce23bcc72f9564d8787376a228da8e527a2c39d9794917e
+# specgen: sha256=3731122b4fcd6523809d7f29b754519c688a0ab21f22d122d194dac132ae3ad5
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -324,15 +324,16 @@ class ActionDiscretizerInverseKeys(NamedTuple):
 
 
 def action_discretizer_inverse(
-    num_intervals: tuple[int, ...], sampling: str, categorical: bool, action_low: Tensor, action_high: Tensor,
-    bits_classes: tuple[int, ...], action: Tensor, choice: Tensor, bits: Tensor, draw_at: Tensor,
+    num_intervals: tuple[int, ...], sampling: str | None, categorical: bool, action_low: Tensor,
+    action_high: Tensor, bits_classes: tuple[int, ...], action: Tensor, choice: Tensor, bits: Tensor,
+    draw_at: Tensor,
 ) -> Tensor:
     """`action`, as the environment takes it.
 
     Args:
         num_intervals: how many intervals there are between the bounds of a number, or of each number of
             the last axis.
-        sampling: which number of an interval the environment takes.
+        sampling: which number of an interval the environment takes; without it the median.
         categorical: whether choices are written as indices; else as one-hot vectors side by side.
         action_low: the lower bounds of `action`.
         action_high: the upper bounds of `action`.
@@ -345,9 +346,13 @@ def action_discretizer_inverse(
     # transforms.ActionDiscretizer.inverse
     cell = (choice if categorical else class_indices(bits, bits_classes)).to(action.dtype)
     at = (
-        draw_at
-        if sampling == "random"
-        else (0.5 if sampling == "median" else (1.0 if sampling == "high" else 0.0))
+        (
+            draw_at
+            if sampling == "random"
+            else (0.5 if sampling == "median" else (1.0 if sampling == "high" else 0.0))
+        )
+        if sampling is not None
+        else 0.5
     )
     return action_low + (cell + at) * (action_high - action_low) / action_low.new_tensor(num_intervals)
 
@@ -378,7 +383,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
     def __init__(
         self, num_intervals: int | Sequence[int], action_key: NestedKey = "action",
         out_action_key: NestedKey | None = None,
-        sampling: SamplingStrategy | Literal["median", "low", "high", "random"] = "median",
+        sampling: SamplingStrategy | Literal["median", "low", "high", "random"] | None = None,
         categorical: bool = True,
     ) -> None:
         """Let the policy choose one of some intervals for each number that the environment takes between
@@ -389,7 +394,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
                 the last axis; >= 1.
             action_key: the key of `action`.
             out_action_key: the key of `choice` (default: that of `action`).
-            sampling: which number of an interval the environment takes.
+            sampling: which number of an interval the environment takes; without it the median.
             categorical: whether choices are written as indices; else as one-hot vectors side by side.
 
         Raises:
@@ -401,7 +406,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
         if not all(one >= 1 for one in as_ints(num_intervals, "num_intervals")):
             raise ValueError(f"num_intervals must be >= 1, got {num_intervals}")
         self.num_intervals = as_ints(num_intervals, "num_intervals")
-        if sampling not in ("median", "low", "high", "random"):
+        if sampling is not None and sampling not in ("median", "low", "high", "random"):
             raise ValueError(f"sampling must be one of 'median', 'low', 'high', 'random', got {sampling!r}")
         self.sampling = sampling
         self.categorical = categorical
@@ -425,7 +430,9 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
             choice = self._written_by_policy(outer_tensordict, key.choice, self.categorical)
             bits = self._written_by_policy(outer_tensordict, key.bits, not self.categorical)
             action = self._inner(key.action)
-            draw_at = self._uniform(action, action.dtype, when=self.sampling == "random")
+            draw_at = self._uniform(
+                action, action.dtype, when=self.sampling is not None and self.sampling == "random"
+            )
             action = action_discretizer_inverse(
                 self.num_intervals, self.sampling, self.categorical, action_low, action_high,
                 self._classes(key, key.bits), action, choice, bits, draw_at,

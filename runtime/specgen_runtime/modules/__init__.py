@@ -40,7 +40,8 @@ from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, Mult
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
-from specgen_runtime.modules.qvalue import QValueActor, QValueModule, as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.qvalue import QValueActor, QValueModule
+from specgen_runtime.modules.qvalue_networks import as_qvalue_ensemble, as_qvalue_network
 from specgen_runtime.modules.recurrent.gru import GRUModule
 from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode

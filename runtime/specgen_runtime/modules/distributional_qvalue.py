@@ -13,10 +13,11 @@ from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
-    action_leaf,
-    encode_index,
     entry,
     find_action_space,
+    find_var_nums,
+    greedy_action,
+    known_leaf,
 )
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
@@ -61,22 +62,25 @@ class DistributionalDQNnet(TensorDictModuleBase):  # type: ignore[misc]
 class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
     """Chooses the action whose value is the greatest in the mean; of equal ones, the first.
 
+    A `"mult-one-hot"` action makes several choices, `n_actions = sum(var_nums)`: that of the greatest mean in each.
+
     Reads log-probabilities of the atoms of each action, shape `(*batch, n_atoms, n_actions)`, and a bool mask of shape
-    `(*batch, n_actions)` if `action_mask_key` is given. Writes the action (`(*batch, n_actions)` one-hot or `(*batch,)`
+    `(*batch, n_actions)` if `action_mask_key` is given. Writes the action (`(*batch, n_actions)`, or `(*batch,)` if
     categorical) and the log-probabilities, as they are.
 
     Source: "A Distributional Perspective on Reinforcement Learning", Bellemare et al. 2017.
 
     Args:
-        action_space: `"one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
         support: the values of the atoms, shape `(n_atoms,)`.
         action_value_key: what it reads. Defaults to `"action_value"`.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to `["action", action_value_key]`.
+        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
         spec: of the action; gives the encoding and the dtype. Without it actions are int64.
 
     Raises:
-        ValueError: the encoding is not known, or contradicts the spec; `support` is not a vector; `out_keys` are not two.
+        ValueError: the encoding or `var_nums` are not known, or contradict the spec; `support` is not a vector; `out_keys` are not two.
     """
 
     support: Tensor
@@ -88,6 +92,7 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
         out_keys: Sequence[NestedKey] | None = None,
+        var_nums: Sequence[int] | None = None,
         spec: TensorSpec | None = None,
     ) -> None:
         super().__init__()
@@ -105,8 +110,9 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         self.action_value_key: NestedKey = value_key
         self.action_mask_key = action_mask_key
         self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
+        self.var_nums = find_var_nums(self.action_space, var_nums, spec, action_key=keys[0])
         self.spec = spec
-        leaf = None if spec is None else action_leaf(spec, keys[0])
+        leaf = known_leaf(spec, keys[0])
         self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
         self.register_buffer("support", support)
 
@@ -132,7 +138,7 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         if self.action_mask_key is not None:
             mask = entry(tensordict, self.action_mask_key, owner=owner, role="the action mask")
             values = torch.where(mask, values, torch.finfo(values.dtype).min)
-        action = encode_index(values.argmax(-1), values.shape[-1], self.action_space, self._dtype)
+        action = greedy_action(values, self.action_space, self._dtype, self.var_nums)
         tensordict.update(dict(zip(self.out_keys, (action, log_probs), strict=True)))
         return tensordict
 
@@ -146,11 +152,12 @@ class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
         support: the values of the atoms, shape `(n_atoms,)`.
         in_keys: what a plain module reads. Defaults to `["observation"]`.
         spec: of the action, or a composite that holds it under `"action"`.
-        action_space: `"one-hot"` or `"categorical"`; not needed with `spec`.
+        action_space: `"one-hot"`, `"mult-one-hot"` or `"categorical"`; not needed with `spec`.
         action_value_key: defaults to `"action_value"`.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
         make_log_softmax: whether scores have to be turned into log-probabilities; not if `module` is a
             `DistributionalDQNnet`.
+        var_nums: how many values each choice of a `"mult-one-hot"` action has; not needed with `spec`.
 
     Raises:
         KeyError: a tensordict module does not write the action values.
@@ -170,6 +177,7 @@ class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
         action_value_key: NestedKey = "action_value",
         action_mask_key: NestedKey | None = None,
         make_log_softmax: bool = True,
+        var_nums: Sequence[int] | None = None,
     ) -> None:
         if isinstance(module, TensorDictModuleBase):
             if action_value_key not in module.out_keys:
@@ -187,10 +195,12 @@ class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
             support=support,
             action_value_key=action_value_key,
             action_mask_key=action_mask_key,
+            var_nums=var_nums,
             spec=spec,
         )
         super().__init__(*modules, choice)
         self.action_space: ActionSpace = choice.action_space
+        self.var_nums = choice.var_nums
         self.action_value_key: NestedKey = action_value_key
         self.make_log_softmax = make_log_softmax
         self.register_buffer("support", support)

@@ -13,31 +13,37 @@ from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import (
     ActionSpace,
     ActionSpaceName,
-    action_leaf,
-    encode_index,
     entry,
     find_action_space,
+    find_var_nums,
+    greedy_action,
+    known_leaf,
+    split_choices,
 )
-from specgen_runtime.specs import TensorSpec
+from specgen_runtime.specs import MultiOneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
 class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
     """Chooses the action of the greatest value; of equal ones, the first.
 
+    A ``"mult-one-hot"`` action makes several choices: of the values, ``(*batch, sum(var_nums))``, the greatest of each,
+    and its value is their sum.
+
     Reads the action values, shape ``(*batch, n)``, and a bool mask of that shape if ``action_mask_key`` is given.
-    Writes the action (``(*batch, n)`` one-hot or ``(*batch,)`` categorical), the action values (those of forbidden
+    Writes the action (``(*batch, n)``, or ``(*batch,)`` if categorical), the action values (those of forbidden
     actions replaced by the least number) and the value of the action, ``(*batch, 1)``.
 
     Args:
-        action_space: ``"one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``; not needed with ``spec``.
         action_value_key: what it reads. Defaults to ``"action_value"``.
         action_mask_key: True where an action is allowed. Defaults to None: all are.
         out_keys: what it writes. Defaults to ``["action", action_value_key, "chosen_action_value"]``.
+        var_nums: how many values each choice of a ``"mult-one-hot"`` action has; not needed with ``spec``.
         spec: of the action; gives the encoding, the dtype and the number of values. Without it actions are int64.
 
     Raises:
-        ValueError: if the encoding is not known, or contradicts the spec.
+        ValueError: if the encoding or ``var_nums`` are not known, or contradict the spec.
         RuntimeError: if ``out_keys`` are not three with the action value key in the middle.
     """
 
@@ -47,6 +53,7 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
         out_keys: Sequence[NestedKey] | None = None,
+        var_nums: Sequence[int] | None = None,
         spec: TensorSpec | None = None,
     ) -> None:
         super().__init__()
@@ -59,10 +66,11 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         self.out_keys = keys
         self.action_mask_key = action_mask_key
         self.action_space: ActionSpace = find_action_space(action_space, spec, action_key=keys[0])
+        self.var_nums = find_var_nums(self.action_space, var_nums, spec, action_key=keys[0])
         self._spec = spec
-        leaf = None if spec is None else action_leaf(spec, keys[0])
+        leaf = known_leaf(spec, keys[0])
         self._dtype = torch.int64 if leaf is None or leaf.dtype is None else leaf.dtype
-        self._n: int | None = None if leaf is None else int(leaf.space.n)  # type: ignore[union-attr]
+        self._n: int | None = None if leaf is None else _number_of_values(leaf)
 
     @property
     def spec(self) -> TensorSpec | None:
@@ -103,10 +111,20 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
         if self.action_mask_key is not None:
             read.append(entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask"))
         values = self.allowed_values(*read)
-        chosen, index = values.max(-1, keepdim=True)
-        action = encode_index(index.squeeze(-1), values.shape[-1], self.action_space, self._dtype)
+        action = greedy_action(values, self.action_space, self._dtype, self.var_nums)
+        if self.var_nums is None:
+            chosen = values.amax(-1, keepdim=True)
+        else:
+            chosen = torch.cat(
+                [one.amax(-1, keepdim=True) for one in split_choices(values, self.var_nums)], -1
+            )
+            chosen = chosen.sum(-1, keepdim=True)
         tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))
         return tensordict
+
+
+def _number_of_values(leaf: TensorSpec) -> int:
+    return sum(leaf.nvec) if isinstance(leaf, MultiOneHot) else int(leaf.space.n)  # type: ignore[union-attr]
 
 
 class QValueActor(TensorDictSequential):  # type: ignore[misc]
@@ -117,11 +135,12 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
             tensordict module must write ``action_value_key``.
         in_keys: what a plain module reads. Defaults to ``["observation"]``.
         spec: of the action, or a composite that holds it under ``action_key``.
-        action_space: ``"one-hot"`` or ``"categorical"``; not needed with ``spec``.
+        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``; not needed with ``spec``.
         action_value_key: defaults to ``"action_value"``.
         action_key: defaults to ``"action"``.
         chosen_action_value_key: defaults to ``"chosen_action_value"``.
         action_mask_key: bool, True where an action is allowed. Defaults to None: all are.
+        var_nums: how many values each choice of a ``"mult-one-hot"`` action has; not needed with ``spec``.
 
     Raises:
         KeyError: if a tensordict module does not write the action values.
@@ -140,6 +159,7 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
         action_key: NestedKey | None = None,
         chosen_action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
+        var_nums: Sequence[int] | None = None,
     ) -> None:
         value_key = "action_value" if action_value_key is None else action_value_key
         if isinstance(module, TensorDictModuleBase):
@@ -161,10 +181,12 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
                 value_key,
                 "chosen_action_value" if chosen_action_value_key is None else chosen_action_value_key,
             ],
+            var_nums=var_nums,
             spec=spec,
         )
         super().__init__(module, choice)
         self.action_space: ActionSpace = choice.action_space
+        self.var_nums = choice.var_nums
         self.action_value_key: NestedKey = value_key
         self._spec = choice.spec
 
@@ -172,54 +194,3 @@ class QValueActor(TensorDictSequential):  # type: ignore[misc]
     def spec(self) -> TensorSpec | None:
         """The spec of the action, as it was given."""
         return self._spec
-
-
-def as_qvalue_ensemble(
-    networks: nn.Module | list[nn.Module], action_space: ActionSpaceName | TensorSpec | None = None
-) -> tuple[nn.Module | list[nn.Module], ActionSpace]:
-    """As `as_qvalue_network`, of one module or of one for each member of an ensemble.
-
-    Raises:
-        TypeError, ValueError: as `as_qvalue_network`.
-    """
-    if isinstance(networks, nn.Module):
-        return as_qvalue_network(networks, action_space)
-    if not isinstance(networks, (list, tuple)):
-        raise TypeError(
-            f"a network of action values must be an nn.Module, or a list of them, got {type(networks).__name__}"
-        )
-    made = [as_qvalue_network(network, action_space) for network in networks]
-    spaces = {space for _, space in made}
-    if len(spaces) != 1:
-        raise ValueError(f"the members of an ensemble choose actions of one kind, got {sorted(spaces)}")
-    return [network for network, _ in made], spaces.pop()
-
-
-def as_qvalue_network(
-    network: nn.Module, action_space: ActionSpaceName | TensorSpec | None = None
-) -> tuple[TensorDictModuleBase, ActionSpace]:
-    """A network of action values as a tensordict module, and how its actions are stored.
-
-    Args:
-        network: a plain module from ``"observation"`` to action values, or a tensordict module.
-        action_space: ``"one-hot"``, ``"categorical"`` or a spec; by default what the network says itself
-            (its ``spec`` or ``action_space``).
-
-    Raises:
-        TypeError: if ``network`` is not a module.
-        ValueError: if the action space is neither given nor known to the network, or the two differ.
-    """
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"value_network must be an nn.Module, got {type(network).__name__}")
-    if not isinstance(network, TensorDictModuleBase):
-        space = find_action_space(action_space)
-        return QValueActor(network, action_space=space), space
-    known = getattr(network, "action_space", None)
-    if known is None:
-        known = getattr(network, "spec", None)
-    if action_space is None:
-        return network, find_action_space(known)
-    space = find_action_space(action_space)
-    if known is not None and find_action_space(known) != space:
-        raise ValueError(f"action_space is {space!r}, but the network chooses {known!r} actions")
-    return network, space

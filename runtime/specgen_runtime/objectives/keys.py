@@ -43,21 +43,25 @@ def checked_key(value: object, *, owner: str) -> NestedKey:
     raise ValueError(f"{owner} must be a string or a tuple of strings, got {value!r}")
 
 
-def checked_updates(accepted: type, updates: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
+def checked_updates(
+    accepted: type, updates: Mapping[str, Any], *, owner: str, unknown_error: type[Exception] = ValueError
+) -> dict[str, Any]:
     """The attributes to set for ``set_keys(**updates)``; nothing is set if one of them is wrong.
 
     Args:
         accepted: the ``_AcceptedKeys`` class.
         updates: role to key; ``None`` restores the default of the class.
         owner: the name of the class whose keys they are, for messages.
+        unknown_error: what is raised for a role that is not accepted.
 
     Raises:
-        ValueError: if a role is not accepted or a key is not a tensordict key.
+        ValueError: if a key is not a tensordict key.
+        unknown_error: if a role is not accepted.
     """
     names = accepted_names(accepted)
     unknown = [name for name in updates if name not in names]
     if unknown:
-        raise ValueError(
+        raise unknown_error(
             f"{owner}.set_keys does not accept {', '.join(map(repr, unknown))}. Accepted keys are: {', '.join(names)}"
         )
     defaults = accepted()
@@ -93,13 +97,28 @@ def required(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: st
 
     Raises:
         KeyError: if there is none, naming ``owner``, the ``role`` of the key and the keys that are there.
+        ValueError: if its rows are of different lengths.
     """
-    value = peek(tensordict, key)
+    value = entry_if_there(tensordict, key, owner=owner, role=role)
     if isinstance(value, Tensor):
         return value
     if value is not None:
         raise KeyError(f"{owner}: {role} {key!r} should be a tensor, found {type(value).__name__}")
     raise KeyError(f"{owner}: {role} {key!r} is not in the tensordict; it holds {listed(tensordict)}")
+
+
+def entry_if_there(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> object:
+    """The entry under ``key``; None if there is none.
+
+    Raises:
+        ValueError: if its rows are of different lengths, naming ``owner`` and the ``role`` of the key.
+    """
+    try:
+        return cast("object", peek(tensordict, key))
+    except RuntimeError as error:  # of rows that do not stack
+        raise ValueError(
+            f"{owner}: {role} {key!r} has rows of different lengths; losses read one tensor: pad them"
+        ) from error
 
 
 def listed(tensordict: TensorDictBase) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import torch
@@ -26,6 +26,7 @@ from specgen_runtime.objectives.policies import (
 )
 from specgen_runtime.objectives.randomness import is_random, random_modules
 from specgen_runtime.objectives.steps import Steps, steps_to, steps_to_distribution
+from specgen_runtime.objectives.written_entries import WrittenEntries
 from specgen_runtime.typing import NestedKey
 
 
@@ -224,28 +225,25 @@ class FunctionalNetwork:
         self,
         copy: Literal["live", "frozen", "target"],
         record: TensorDictBase,
-        keys: Sequence[NestedKey],
         replaced: Replaced | None = None,
         *,
         draws: bool = False,
-    ) -> dict[NestedKey, Tensor]:
-        """Several entries of what the network writes for ``record``, of one run with one of its sets of parameters.
+    ) -> WrittenEntries:
+        """What the network writes for ``record``, of one run with one of its sets of parameters.
 
         Args:
             copy: which parameters: see the methods of these names.
             record: holds the network's ``in_keys`` at its root; it is not written to.
-            keys: some of the network's ``out_keys``.
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
 
         Raises:
-            KeyError: as `live`.
+            KeyError: as `live`; an entry that is not written, when it is asked for.
         """
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
-        written = module(self.inputs(record, replaced, draws))
-        return {key: self._entry(written, key) for key in keys}
+        return WrittenEntries(self, module(self.inputs(record, replaced, draws)))
 
     def dist(
         self,
@@ -332,15 +330,7 @@ class FunctionalNetwork:
             return value
         inputs = self.inputs(record, replaced, draws)
         outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
-        return self._entry(outputs, key)
-
-    def _entry(self, written: TensorDictBase, key: NestedKey) -> Tensor:
-        value = written.get(key, None)
-        if not isinstance(value, Tensor):
-            raise KeyError(
-                f"network {self.name} does not write {key!r}; it writes {', '.join(map(repr, self.out_keys))}"
-            )
-        return value
+        return WrittenEntries(self, outputs)[key]
 
     def _by_steps(
         self,

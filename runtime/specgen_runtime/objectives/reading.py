@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.packing import fast_td, peek
 from specgen_runtime.objectives.functional import FunctionalModule
-from specgen_runtime.objectives.keys import listed, required
+from specgen_runtime.objectives.keys import entry_if_there, listed, required
 from specgen_runtime.objectives.weighting import checked_use_of_weights
 from specgen_runtime.typing import NestedKey
 
@@ -64,7 +64,10 @@ class ReadingModule(FunctionalModule):
 
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
-        return None if peek(tensordict, key) is None else self._read(tensordict, key, role)
+        owner, role = type(self).__name__, f"the {role}"
+        if entry_if_there(tensordict, key, owner=owner, role=role) is None:
+            return None
+        return required(tensordict, key, owner=owner, role=role)
 
     def _read_number_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """As `_read_number`; None if the data hold none."""

@@ -14,6 +14,8 @@ _INSTEAD = {
     "value_key": "loss.set_keys(value=...)",
     "actor": "actor_network=...",
     "critic": "critic_network=...",
+    "tokenizer": "the actor's, TransformersWrapper(..., tokenizer=...), which tells what the assistant said",
+    "tokenizer_kwargs": "the actor's, TransformersWrapper(..., tokenizer_kwargs=..., chat_template_name=...)",
 }
 
 

@@ -119,11 +119,13 @@ def _matched(
     """Whether an entry is read without a trailing 1; what its pattern names is noted in `sizes`.
 
     An entry that has just one dimension more than its pattern, of size 1, is a column, too: of environments by hand
-    nobody knows which of their observations are made of flags.
+    nobody knows which of their observations are made of flags. A column without a dimension that its pattern names is
+    read as it is stored, as one of one.
     """
     wanted = pattern[1:] if pattern[:1] == ["..."] else pattern
     free = len(wanted) < len(pattern)
     column = column or (not free and len(shape) == len(wanted) + 1 and shape[-1] == 1)
+    column = column and len(shape) != len(wanted)
     actual = shape[:-1] if column else shape
     name = type(transform).__name__
     if len(actual) < len(wanted) or (not free and len(actual) > len(wanted)):

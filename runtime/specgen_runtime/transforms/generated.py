@@ -45,12 +45,14 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         _refuses_offline: whether it works in environments only.
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
+        _moment_before: the last moment that it has transformed in no environment, if steps read it.
     """
 
     _masks: tuple[tuple[str, str], ...] = ()
     _refuses_offline: bool = False
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
+    _moment_before: TensorDictBase | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -333,8 +335,31 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self._data is None and self.parent is None:
+            if self._recalls:
+                return self._next_moment(next_tensordict)
             return self._bound_to(next_tensordict)._call(next_tensordict)
         return self._dropped(self._map(next_tensordict, self._missing_tolerance))
+
+    def _next_moment(self, moment: TensorDictBase) -> TensorDictBase:
+        """Transform one moment behind another, in no environment; without one before it begins an episode.
+
+        Raises:
+            ValueError: the moment before has another batch size.
+        """
+        before = self._moment_before
+        if before is None:
+            return self._reset(moment, moment)
+        if before.batch_size != moment.batch_size:
+            raise ValueError(
+                f"{type(self).__name__} is given the batch size {list(moment.batch_size)} behind a moment of "
+                f"{list(before.batch_size)}; `_reset` begins another episode"
+            )
+        return self._step(before, moment)
+
+    def empty_cache(self) -> None:
+        """Forget everything derived from the environment, and the moment before where there is none."""
+        super().empty_cache()
+        self.__dict__["_moment_before"] = None
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.parent is None and self._data is None:

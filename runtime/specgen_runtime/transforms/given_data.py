@@ -25,9 +25,11 @@ def _bound_to_given_data(
     def decorate(method: Moment[T]) -> Moment[T]:
         @wraps(method)
         def call(self: T, tensordict: TensorDictBase, given: TensorDictBase) -> TensorDictBase:
-            if self.parent is None and self._data is None:
-                self = self._bound_to(moment(tensordict, given))
-            return method(self, tensordict, given)
+            if self.parent is not None or self._data is not None:
+                return method(self, tensordict, given)
+            made = method(self._bound_to(moment(tensordict, given)), tensordict, given)
+            self.__dict__["_moment_before"] = made.copy() if self._recalls else None
+            return made
 
         return call
 

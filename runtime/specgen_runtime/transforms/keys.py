@@ -173,3 +173,8 @@ def root_most(keys: Sequence[NestedKey]) -> list[NestedKey]:
         if not any(level[: len(above)] == above for above in kept):
             kept.append(level)
     return [key for key in dict.fromkeys(keys) if as_tuple(key)[:-1] in kept]
+
+
+def each_key(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
+    """The keys of a role: one, or several that are read together."""
+    return keys if isinstance(keys, list) else [keys]

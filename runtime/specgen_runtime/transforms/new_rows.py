@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,7 +14,15 @@ from specgen_runtime.envs.keys import leaf_name
 
 T = TypeVar("T")
 
-__all__ = ["NewRows", "batch_count", "batch_mean", "batch_rank", "batch_sum", "reset_mask"]
+__all__ = [
+    "NewRows",
+    "batch_count",
+    "batch_mean",
+    "batch_rank",
+    "batch_sum",
+    "reset_mask",
+    "reset_mask_above",
+]
 
 
 @dataclass(slots=True)
@@ -64,6 +72,15 @@ def reset_mask(tensordict: TensorDictBase) -> Tensor | None:
     if not masks:
         return None
     return torch.stack([mask.reshape(*size, -1).any(-1) for mask in masks]).any(0)
+
+
+def reset_mask_above(tensordict: TensorDictBase, path: Sequence[str]) -> Tensor | None:
+    """The root-most ``_reset`` mask on the path of a key; the rows of all masks where there is none."""
+    for depth in range(len(path)):
+        mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
+        if mask is not None:
+            return mask
+    return reset_mask(tensordict)
 
 
 def batch_count(new_rows: NewRows) -> Tensor:

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -57,6 +57,28 @@ class Statistics:
             self.values[name].copy_(value)
         else:
             self.values[name] = value
+
+    def load(self, loaded: Mapping[str, Tensor], dtypes: Mapping[str, torch.dtype | None]) -> dict[str, str]:
+        """Replace values by copies of others, all of which have a place here.
+
+        Args:
+            loaded: the other values, by name.
+            dtypes: the dtype of each that is not here yet; None: as it comes.
+
+        Returns:
+            What is wrong with values of another shape, which are left out, by name.
+        """
+        problems = {}
+        with torch.no_grad(), self.locked():
+            for name, value in loaded.items():
+                held = self.values.get(name)
+                if held is None:
+                    self.values[name] = value.detach().clone().to(dtype=dtypes[name] or value.dtype)
+                elif held.shape != value.shape:
+                    problems[name] = f"the shape {list(value.shape)}, where {list(held.shape)} is wanted"
+                else:
+                    self.put(name, value.detach().to(held, copy=True))
+        return problems
 
     def locked(self) -> AbstractContextManager[None]:
         """Keep others from reading and writing meanwhile, if processes share the values; may be nested."""

@@ -14,8 +14,9 @@ from specgen_runtime.envs.packing import peek
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.buffers import BufferSpec, buffer_name
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import as_tuple, normal_key
-from specgen_runtime.transforms.new_rows import NewRows, reset_mask
+from specgen_runtime.transforms.keys import as_tuple, each_key, normal_key
+from specgen_runtime.transforms.new_rows import NewRows, reset_mask_above
+from specgen_runtime.transforms.reduced_dims import ReducedDims
 from specgen_runtime.transforms.shared_statistics import NotLearnedError, Statistics
 from specgen_runtime.typing import NestedKey
 
@@ -112,19 +113,32 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         self._statistics.share()
         return self
 
-    def init_stats(self, num_iter: int, key: NestedKey | None = None) -> None:
+    def init_stats(
+        self,
+        num_iter: int,
+        reduce_dim: int | Sequence[int] | None = None,
+        cat_dim: int | None = None,
+        key: NestedKey | None = None,
+        keep_dims: Sequence[int] | None = None,
+    ) -> None:
         """Learn from random steps of the environment before this transform.
 
         Args:
             num_iter: how many steps each environment takes; episodes that end begin anew.
+            reduce_dim: the dimensions of an entry of the rollout, ``[*batch, time, *row]``, that share what is learned:
+                all of the batch and time, and axes of a row. Default: the batch and time.
+            cat_dim: one of them; there is one rollout, so nothing is concatenated.
             key: the entry to learn from, where there are several; default: all.
+            keep_dims: some of `reduce_dim`; statistics have all axes of a row, whether named here or not.
 
         Raises:
             RuntimeError: there is no environment, or the statistics have their values already.
+            ValueError: the dimensions are not those of an entry, or do not fit each other.
         """
+        dims = ReducedDims(reduce_dim, cat_dim, keep_dims)
         if (env := self.parent) is None:
             raise RuntimeError(f"{type(self).__name__}.init_stats needs an environment; `learn` takes data")
-        self.learn(env.rollout(num_iter, break_when_any_done=False)["next"], key)
+        self._learn_once(env.rollout(num_iter, break_when_any_done=False)["next"], key, dims)
 
     def learn(self, data: TensorDictBase, key: NestedKey | None = None) -> None:
         """Learn from data, once; all rows and times count alike.
@@ -137,6 +151,10 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
             RuntimeError: the transform learns by itself, or has learned already.
             KeyError: an entry is missing.
         """
+        self._learn_once(data, key, ReducedDims())
+
+    def _learn_once(self, data: TensorDictBase, key: NestedKey | None, dims: ReducedDims) -> None:
+        """Learn from the moments of `data`, which must be all that is learned of `key`."""
         name = type(self).__name__
         if self._learns != "when_called":
             raise RuntimeError(
@@ -146,12 +164,14 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         rows = [row for row in bound.keys if key is None or normal_key(key) in row]
         if not rows:
             raise KeyError(f"{name} does not work on {key!r}, but on {', '.join(map(repr, bound.in_keys))}")
-        new = NewRows(data.batch_size, None, data.device)
         for row in rows:
             missing = [spec for spec in self._buffer_specs() if bound._value(spec, row) is None]
             if not missing:
                 raise RuntimeError(f"{name} has its statistics of {row[0]!r} already; they are learned once")
-            seen = [bound._require(data, getattr(row, field)) for field in self._learns_from]
+            keys = [getattr(row, field) for field in self._learns_from]
+            seen = [bound._require(data, one) for one in keys]
+            columns = int(each_key(keys[0])[0] in bound._columns.read)
+            new, seen = dims.as_rows(seen, data.batch_size, data.device, columns)
             with torch.no_grad():
                 values = bound._updated({}, new, *seen)
             for spec, value in zip(self._buffer_specs(), values, strict=True):
@@ -239,12 +259,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         """The rows that are being reset: as the root-most mask on the path of each key says."""
 
         def rows(row: Row, moment: TensorDictBase) -> NewRows:
-            path = next((as_tuple(key) for key in _each(row[0])), ())
-            for depth in range(len(path)):
-                mask: Tensor | None = tensordict.get((*path[:depth], "_reset"), None)
-                if mask is not None:
-                    return NewRows.of(moment, mask)
-            return NewRows.of(moment, reset_mask(tensordict))
+            path = next((as_tuple(key) for key in each_key(row[0])), ())
+            return NewRows.of(moment, reset_mask_above(tensordict, path))
 
         return rows
 
@@ -252,7 +268,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _row_of(self, key: NestedKey | list[NestedKey]) -> Row:
         """The keys of the repetition that an entry belongs to."""
-        return next(row for row in self.keys if key in row or any(key in _each(one) for one in row))
+        return next(row for row in self.keys if key in row or any(key in each_key(one) for one in row))
 
     def _held(self, key: NestedKey | list[NestedKey]) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
@@ -377,22 +393,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
             if key.startswith(prefix) and key.removeprefix(prefix).split("|")[0] in specs
         }
         unexpected_keys[:] = [key for key in unexpected_keys if key.removeprefix(prefix) not in loaded]
-        values = self._statistics.values
-        missing_keys += [prefix + name for name in values if name not in loaded]
-        with torch.no_grad(), self._statistics.locked():
-            for name, value in loaded.items():
-                held = values.get(name)
-                if held is None:
-                    dtype = specs[name.split("|")[0]].dtype
-                    values[name] = value.detach().clone().to(dtype=value.dtype if dtype is None else dtype)
-                elif held.shape != value.shape:
-                    error_msgs.append(
-                        f"{prefix + name!r} has the shape {list(value.shape)}, where {list(held.shape)} is wanted"
-                    )
-                else:
-                    self._statistics.put(name, value.detach().to(held, copy=True))
-
-
-def _each(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
-    """The keys of a role: one, or several that are read together."""
-    return keys if isinstance(keys, list) else [keys]
+        missing_keys += [prefix + name for name in self._statistics.values if name not in loaded]
+        dtypes = {name: specs[name.split("|")[0]].dtype for name in loaded}
+        problems = self._statistics.load(loaded, dtypes)
+        error_msgs += [f"{prefix + name!r} has {problem}" for name, problem in problems.items()]

@@ -36,6 +36,7 @@ def reserved_in_loss(name: str, outputs: Iterable[str]) -> dict[str, str]:
         "tensordict",
         "terms",
         "value_estimate",
+        "var_nums",
     )
     keywords = (
         "action_space",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.losses.batch import LOSS_BATCH, with_mask
+from specgen.check.losses.forward import Output as NetworkOutput
 from specgen.check.losses.masks import counted, values_of_mask
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.losses.names import part_function, part_record
@@ -116,12 +117,18 @@ def _part(
     inside = set(assigned(shared.body))
     unknown = frozenset(perhaps)
 
-    def around(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
-        """What the class computes does not depend on what the data hold: it runs before they are asked."""
-        of_class = {
-            one: needed if one in inside else needed.apart_from(unknown) for one, needed in needs.items()
+    picked = {made.symbol for made in loss.forward if isinstance(made.value, NetworkOutput)}
+
+    def of_class(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
+        return {
+            one: needed if one in inside or one in picked else needed.apart_from(unknown)
+            for one, needed in needs.items()
         }
-        return {one: needed.within(condition) for one, needed in needs_of_forward(loss, of_class).items()}
+
+    def around(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
+        """What the class computes does not depend on what the data hold, but for what it asks of what a network wrote."""
+        found = of_class(needs_of_forward(loss, of_class(needs)))
+        return {one: needed.within(condition) for one, needed in found.items()}
 
     optional = [one for one in absent if one not in there]
     made = guarded(in_no_grad(shared), when, optional, given, around)

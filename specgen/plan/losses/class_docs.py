@@ -43,9 +43,10 @@ def init_doc(loss: CheckedLoss) -> Iterator[str]:
         if param.name not in loss.fixed:
             yield from hanging(f"{param.name}: {param_doc(loss, param)}")
     if values_actions(loss):
+        joint = all(network.action is None or network.members is None for network in loss.networks)
+        kinds = '"one-hot", "mult-one-hot", "categorical"' if joint else '"one-hot", "categorical"'
         yield from hanging(
-            'action_space: how actions are stored, "one-hot", "categorical" or their spec; by default what the '
-            "network says."
+            f"action_space: how actions are stored, {kinds} or their spec; by default what the network says."
         )
     yield from hanging(
         'reduction: of the samples, "mean", "sum" or "none", which keeps one value per sample. Defaults to "mean".'

@@ -8,6 +8,7 @@ from specgen.check.programs.loss import has_network
 from specgen.code import Code, using
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.optional import GIVEN
+from specgen.literals import literal
 from specgen.precedence import OR, TERNARY
 from specgen.program.conditions import ALWAYS, Condition
 from specgen.program.torch_text import print_expression
@@ -15,14 +16,18 @@ from specgen.program.walk import read, substituted
 
 
 def condition_code(loss: CheckedLoss, condition: Condition) -> Code:
-    """A condition on the parameters and networks of the loss, as its methods read it."""
+    """A condition on the parameters and networks of the loss, and on what data hold, as its methods read it."""
     path = f"losses.{loss.name}"
     networks = {Symbol(f"{path}.networks.{one.name}", one.name, CALLED): one for one in loss.networks}
     asked = {has_network(path, one): _given(symbol) for symbol, one in networks.items() if one.optional}
     typed = substituted(condition.typed, asked.get)
-    return print_expression(
-        typed, lambda symbol: f"self.{networks[symbol].name}" if symbol in networks else f"self.{symbol.name}"
-    )
+    names = {symbol: f"self.{one.name}" for symbol, one in networks.items()}
+    for role in loss.roles:
+        if role.optional and role.type is not None:
+            record = "next_tensordict" if role.after else "tensordict"
+            entry = f"self._read_if_there({record}, keys.{role.accepted}, {literal(role.name)})"
+            names[loss.symbols[f"keys.{role.name}"]] = entry
+    return print_expression(typed, lambda symbol: names.get(symbol) or f"self.{symbol.name}")
 
 
 def _given(symbol: Symbol) -> Typed:

@@ -189,8 +189,7 @@ class ForwardPrinter:
             text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
             return using(text, *uses)
         if isinstance(network.type, Record):
-            copy, roles = literal(call.variant), [f"keys.{self._key(role)}" for role, _ in network.outputs]
-            return using(f"{owner}.outputs({copy}, {record}, ({', '.join(roles)}){replaced})", *uses)
+            return using(f"{owner}.outputs({literal(call.variant)}, {record}{replaced})", *uses)
         key = f"keys.{self._key(network.output)}"
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""

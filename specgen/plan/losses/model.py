@@ -288,3 +288,8 @@ class LossPlan:
     def actions(self) -> bool:
         """Whether a network gives a value for each action."""
         return any(network.qvalue for network in self.networks)
+
+    @property
+    def choices(self) -> bool:
+        """Whether actions may make several choices: their values come from one network."""
+        return any(network.qvalue and not network.members for network in self.networks)

@@ -141,7 +141,8 @@ def _read(loss: CheckedLoss, part: PartArguments, role: LossRole) -> Code:
     one = f"{values}[0]" if network.members else values
     if network.type.dims[1:]:  # such as the atoms of the value of each action
         one += f"[..., {'0, ' * (len(network.type.dims) - 1)}:]"
-    return using(f"action_index({text}, {one}, self.action_space)", "action_index")
+    choices = "" if network.members else ", self.var_nums"
+    return using(f"action_index({text}, {one}, self.action_space{choices})", "action_index")
 
 
 def _reduced(loss: CheckedLoss, statement: Statement, owner: str) -> str:

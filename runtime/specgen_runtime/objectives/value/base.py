@@ -125,9 +125,11 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
         """Rename keys by role; ``None`` restores the default. All or nothing.
 
         Raises:
-            ValueError: for a role that is not accepted, or a key that is not one.
+            KeyError: for a role that is not accepted.
+            ValueError: for a key that is not one.
         """
-        for name, value in checked_updates(self._AcceptedKeys, keys, owner=type(self).__name__).items():
+        updates = checked_updates(self._AcceptedKeys, keys, owner=type(self).__name__, unknown_error=KeyError)
+        for name, value in updates.items():
             setattr(self._tensor_keys, name, value)
 
     @property

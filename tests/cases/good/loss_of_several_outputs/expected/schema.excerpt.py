@@ -55,17 +55,10 @@ class WorldLoss(LossModule):
         next_tensordict = self._next(tensordict)
         world = self.functional_network("world")
         # losses.WorldLoss.let
-        state = world.outputs("live", tensordict, (keys.mean, keys.std, keys.reward_pred))
-        now_or_then = (
-            world.outputs("target", tensordict, (keys.mean, keys.std, keys.reward_pred))
-            if self.steady
-            else state
-        )
+        state = world.outputs("live", tensordict)
+        now_or_then = world.outputs("target", tensordict) if self.steady else state
         later = world.outputs(
-            "frozen",
-            next_tensordict,
-            (keys.mean, keys.std, keys.reward_pred),
-            {keys.action: self._read(tensordict, keys.action, "action")},
+            "frozen", next_tensordict, {keys.action: self._read(tensordict, keys.action, "action")}
         )
         # losses.WorldLoss.terms
         state_mean = state[keys.mean]
@@ -74,18 +67,11 @@ class WorldLoss(LossModule):
         state_reward_pred = state[keys.reward_pred].squeeze(-1) if self.rewards else None
         later_mean = later[keys.mean]
         terms = world_loss(
-            state_mean,
-            state_std,
-            now_or_then_std,
-            state_reward_pred,
-            later_mean,
-            lambda action: world.outputs(
-                "live", tensordict, (keys.mean, keys.std, keys.reward_pred), {keys.action: action}
-            )[keys.std],
+            state_mean, state_std, now_or_then_std, state_reward_pred, later_mean,
+            lambda action: world.outputs("live", tensordict, {keys.action: action})[keys.std],
             self._read(tensordict, keys.target, "target"),
             self._read(tensordict, keys.other, "other") if self.rewards else None,
-            self._read(tensordict, keys.action, "action"),
-            rewards=self.rewards,
+            self._read(tensordict, keys.action, "action"), rewards=self.rewards,
         )
         outputs = {
             "loss_model": self._reduce_loss(terms.loss_model, tensordict),

@@ -1,0 +1,301 @@
+"""What language models read and write: conversations, texts, tokens, masks and log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from tensordict import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDict, is_non_tensor
+from torch import Tensor
+
+from specgen_runtime.llm.conversations.families import chat_of_text, template_of
+from specgen_runtime.llm.conversations.history import History
+from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, objects_of
+from specgen_runtime.llm.conversations.templates import render
+from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
+from specgen_runtime.specs import Composite, NonTensor, Unbounded
+
+__all__ = ["PARTS", "ChatHistory", "LogProbs", "Masks", "Text", "Tokens"]
+
+PARTS = ("prompt", "response", "full")
+"""The entries of containers."""
+
+EXAMPLE: Chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello"}]
+"""The conversation that specs give."""
+
+
+class ChatHistory(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+    """Conversations: what a model is given, what it says, and both.
+
+    As entries of a tensordict they are one list of messages for each row, so that rows stack whatever their numbers
+    of messages; attributes are `History` objects made of these, `[*batch, messages]`. What is assigned may be a
+    `History` or lists of messages.
+
+    Attributes:
+        prompt: the conversation before the answer.
+        response: the answer.
+        full: the conversation with the answer.
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+
+    def __post_init__(self) -> None:
+        for name in PARTS:
+            value = self._tensordict.get(name, None)
+            if value is None or (is_non_tensor(value) and value.batch_dims == self.batch_dims):
+                continue
+            if isinstance(value, Tensor) and value.dtype == torch.bool:
+                continue  # what a comparison of two of this class gives
+            if isinstance(value, History) and not self.batch_dims:
+                self.batch_size = value.batch_size[:-1]
+            self._tensordict.set(name, _rows_of(value, self.batch_size))
+
+    def get(self, key: Any, *default: Any, **options: Any) -> Any:
+        """The entry as a tensordict holds it: one list of messages for each row."""
+        return self._tensordict.get(key, *default, **options)
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of conversations of a batch shape: one object for each row. `keys` are those of `PARTS` it has."""
+        leaves = {key: NonTensor(shape, example_data=EXAMPLE, batched=True) for key in keys or PARTS}
+        return Composite(leaves, shape=shape, data_cls=cls)
+
+    def to_text(
+        self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
+    ) -> Text:
+        """The conversations as texts; prompts with what precedes an answer, answers as what `full` adds to them.
+
+        Args:
+            tokenizer: see `template_of`, as for the others.
+            chat_template_name: the name of a template.
+            chat_template: a template.
+
+        Raises:
+            ValueError: `full` does not begin with the prompt.
+        """
+        template = template_of(tokenizer, chat_template, chat_template_name)
+        texts: dict[str, list[str]] = {}
+        for name in ("prompt", "full"):
+            if (rows := self._tensordict.get(name, None)) is not None:
+                prompted = {"add_generation_prompt": name == "prompt"}
+                texts[name] = [render(template, chat, tokenizer, **prompted) for chat in _chats(rows)]
+        if len(texts) == 2:
+            texts["response"] = [
+                _behind(*row) for row in zip(range(len(texts["full"])), *texts.values(), strict=True)
+            ]
+        entries = {name: as_rows(rows, self.batch_size) for name, rows in texts.items()}
+        return Text._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
+
+    def to_tokens(
+        self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
+    ) -> Tokens:
+        """The conversations as tokens, each row as long as it is: the tokens of `to_text`."""
+        return self.to_text(tokenizer, chat_template_name, chat_template).to_tokens(tokenizer)
+
+
+def _rows_of(value: Any, size: Sequence[int]) -> NonTensorData | NonTensorStack:
+    """The conversations in a value, one for each row; a history with a message for each row is of conversations of one."""
+    if isinstance(value, History) and value.batch_dims and value.batch_dims == len(size):
+        value = value.unsqueeze(-1)
+    return as_rows(chats_of(value), size)
+
+
+def _chats(rows: NonTensorData | NonTensorStack) -> list[Chat]:
+    return chats_of(rows if rows.batch_dims else [rows])
+
+
+def _behind(row: int, prompt: str, full: str) -> str:
+    if not full.startswith(prompt):
+        raise ValueError(
+            f"row {row}: the rendering of full does not begin with that of prompt, {prompt[-60:]!r}"
+        )
+    return full[len(prompt) :]
+
+
+def _get(self: ChatHistory, name: str) -> Any:
+    if name not in PARTS:
+        return _plain_get(self, name)
+    rows = self._tensordict.get(name, None)
+    return None if rows is None else History.from_chats(rows.tolist())
+
+
+def _set(self: ChatHistory, name: str, value: Any) -> None:
+    if name in PARTS and value is not None:
+        value = _rows_of(value, self.batch_size)
+    _plain_set(self, name, value)
+
+
+# tensordict makes these two of a class; attributes of conversations are histories of their own.
+_plain_get, _plain_set = ChatHistory.__getattr__, ChatHistory.__setattr__
+ChatHistory.__getattr__, ChatHistory.__setattr__ = _get, _set  # type: ignore[method-assign,assignment]
+
+
+class Text(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+    """Texts: what a model is given, what it says, and both; one string for each row."""
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+
+    def __post_init__(self) -> None:
+        stacks = [value for name in PARTS if (value := self._tensordict.get(name, None)) is not None]
+        if not self.batch_dims and stacks and all(value.batch_dims == 1 for value in stacks):
+            self.batch_size = stacks[0].batch_size  # lists of texts, made without a batch size
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of texts of a batch shape; `keys` are those of `PARTS` that it has."""
+        leaves = {key: NonTensor(shape, example_data="Hello", batched=True) for key in keys or PARTS}
+        return Composite(leaves, shape=shape, data_cls=cls)
+
+    def to_tokens(
+        self, tokenizer: Any, padding: bool = False, truncation: bool = False, return_tensors: str = "pt"
+    ) -> Tokens:
+        """The texts as tokens: int64 `[*batch, tokens]`; each row as long as it is, unless they are padded.
+
+        Args:
+            tokenizer: of `transformers`; special tokens are those of the texts only.
+            padding: whether to pad rows on the tokenizer's side.
+            truncation: whether to cut rows to the tokenizer's `model_max_length`.
+            return_tensors: ``"pt"``.
+        """
+        entries: dict[str, Ragged] = {}
+        for name in PARTS:
+            if (texts := self._tensordict.get(name, None)) is not None:
+                limit = {"max_length": tokenizer.model_max_length} if truncation else {}
+                flat = objects_of(texts)
+                rows = tokenizer(flat, add_special_tokens=False, truncation=truncation, **limit)["input_ids"]
+                entries[name] = Ragged.of([torch.tensor(row, dtype=torch.int64) for row in rows])
+        if padding:
+            fill, side = tokenizer.pad_token_id, tokenizer.padding_side
+            padded = {name: rows.padded(fill, side) for name, rows in entries.items()}
+            shaped = {name: value.reshape(*self.batch_size, -1) for name, value in padded.items()}
+            made: Any = TensorDict(shaped, self.batch_size)
+        else:
+            made = stacked_rows(**{name: rows.rows() for name, rows in entries.items()})
+            made = made.reshape(self.batch_size) if self.batch_dims != 1 else made
+        return Tokens._from_tensordict(made.set("padded", MetaData(padding)))  # type: ignore[no-any-return]
+
+    def to_history(
+        self, tokenizer: Any, chat_template_name: str | None = None, chat_template: str | None = None
+    ) -> ChatHistory:
+        """The conversations that the texts say; see `chat_of_text`. An answer is what `full` has behind the prompt.
+
+        Raises:
+            ValueError: texts of the template are not read back.
+        """
+        chats: dict[str, list[Chat]] = {}
+        for name in ("prompt", "full"):
+            if (texts := self._tensordict.get(name, None)) is not None:
+                flat = objects_of(texts)
+                chats[name] = [
+                    chat_of_text(each, tokenizer, template=chat_template, name=chat_template_name)
+                    for each in flat
+                ]
+        if len(chats) == 2:
+            pairs = zip(chats["prompt"], chats["full"], strict=True)
+            chats["response"] = [full[len(prompt) :] for prompt, full in pairs]
+        entries = {name: as_rows(rows, self.batch_size) for name, rows in chats.items()}
+        return ChatHistory._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
+
+
+def _tensors(cls: Any, shape: Sequence[int], keys: Sequence[str], dtype: torch.dtype) -> Composite:
+    leaves = {key: Unbounded((*shape, -1), dtype=dtype) for key in keys}
+    return Composite(leaves, shape=shape, data_cls=cls)
+
+
+class Tokens(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+    """Tokens, int64 `[*batch, tokens]`: of what a model is given, of what it says, and of both.
+
+    Rows of different lengths are a lazy stack: their shape prints -1, and ``get(key, as_list=True)`` returns them.
+
+    Attributes:
+        prompt: padded on the left, if it is padded.
+        response: padded on the right, if it is padded.
+        full: prompt and response; padded on either side.
+        padded: whether they are padded.
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+    padded: Any = None
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of tokens of a batch shape; `keys` are those of `PARTS` that it has."""
+        return _tensors(cls, shape, keys or PARTS, torch.int64)
+
+    def to_text(self, tokenizer: Any, skip_special_tokens: bool = False) -> Text:
+        """The tokens as texts.
+
+        Args:
+            tokenizer: of `transformers`.
+            skip_special_tokens: whether special tokens, such as ends of turns, are left out.
+
+        Raises:
+            ValueError: the tokens are padded: ids do not tell padding from what was said.
+        """
+        flags = self._tensordict.get("padded", None)
+        if flags is not None and any(objects_of(flags)):
+            raise ValueError(
+                "padded tokens are not turned into text: ids do not tell padding from what was said"
+            )
+        entries = {}
+        for name in PARTS:
+            if (rows := rows_at(self._tensordict, name)) is not None:
+                flat = rows.reshape(-1, rows.shape[-1]) if isinstance(rows, Tensor) else rows
+                texts = [tokenizer.decode(row, skip_special_tokens=skip_special_tokens) for row in flat]
+                entries[name] = as_rows(texts, self.batch_size)
+        return Text._from_tensordict(TensorDict(entries, self.batch_size))  # type: ignore[no-any-return]
+
+    def to_history(
+        self, tokenizer: Any, chat_template_name: str | None = None, skip_special_tokens: bool = False
+    ) -> ChatHistory:
+        """The conversations that the tokens say; see `to_text` and `Text.to_history`."""
+        return self.to_text(tokenizer, skip_special_tokens).to_history(tokenizer, chat_template_name)
+
+
+class Masks(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+    """Masks of tokens, bool, of the shape of `Tokens.full`.
+
+    Attributes:
+        all_attention_mask: which tokens are not padding.
+        all_assistant_mask: which the assistant said.
+        padded: whether they are padded.
+    """
+
+    all_attention_mask: Any = None
+    all_assistant_mask: Any = None
+    padded: Any = None
+
+    KEYS: ClassVar[tuple[str, ...]] = ("all_attention_mask", "all_assistant_mask")
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of masks of a batch shape; `keys` are those of the two masks that it has."""
+        return _tensors(cls, shape, keys or cls.KEYS, torch.bool)
+
+
+class LogProbs(TensorClass, nocast=True):  # type: ignore[misc,call-arg]
+    """Log-probabilities of tokens, float32, of the shapes of `Tokens`; 0.0 where nothing was scored.
+
+    Attributes:
+        prompt: of the prompt's tokens.
+        response: of the answer's.
+        full: of both.
+        padded: whether they are padded.
+    """
+
+    prompt: Any = None
+    response: Any = None
+    full: Any = None
+    padded: Any = None
+
+    @classmethod
+    def default_spec(cls, shape: Sequence[int] = (-1,), keys: Sequence[str] | None = None) -> Composite:
+        """The spec of log-probabilities of a batch shape; `keys` are those of `PARTS` that it has."""
+        return _tensors(cls, shape, keys or PARTS, torch.float32)

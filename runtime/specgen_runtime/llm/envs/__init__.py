@@ -1,0 +1,1 @@
+"""Environments of conversations: prompts, tools and rewards."""

@@ -1,0 +1,143 @@
+"""Rewards of conversations: what a reward function is given, what it returns, and how that is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from specgen_runtime.llm.conversations.messages import Message
+from specgen_runtime.llm.conversations.rendering import render_batch
+from specgen_runtime.llm.models.head import evaluating
+from specgen_runtime.llm.ragged import Ragged
+
+__all__ = ["Reward", "RewardModel", "Scores", "scores_of"]
+
+
+class Scores:
+    """Rewards with other numbers to be logged, each one for each conversation.
+
+    Args:
+        reward: the rewards, a sequence of numbers or a tensor ``[rows]``.
+        **metrics: the other numbers, by name, of the same form.
+    """
+
+    def __init__(self, reward: Sequence[float] | Tensor, **metrics: Sequence[float] | Tensor) -> None:
+        self.reward = reward
+        self.metrics = metrics
+
+
+class Reward(Protocol):
+    """A function that rewards conversations that have ended."""
+
+    def __call__(
+        self, answers: Sequence[Sequence[Message]], rows: Sequence[Mapping[str, Any]], /
+    ) -> Sequence[float] | Tensor | Scores:
+        """Return one reward for each conversation.
+
+        Args:
+            answers: the conversations; the last message of each is the last answer.
+            rows: of each, the row of the source that it began with.
+        """
+        ...
+
+
+class RewardModel:
+    """A model that gives a conversation a number, as a reward function.
+
+    Args:
+        model: called with `input_ids` and `attention_mask`, int64 ``[rows, tokens]``, padded on the right; its logits
+            are ``[rows, 1]`` or ``[rows]``, as those of `AutoModelForSequenceClassification` with one label. It is
+            called in evaluation mode and without gradients.
+        tokenizer: renders and tokenises conversations; it needs a token for padding.
+        chat_template: the template; None for the tokenizer's.
+        chat_template_name: instead of it, the name of a known one.
+        max_length: longer conversations lose their beginning.
+        batch_size: how many conversations the model is given at once.
+
+    Raises:
+        ValueError: the tokenizer has no token for padding; at a call: the model gives other than one number each.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        chat_template: str | None = None,
+        chat_template_name: str | None = None,
+        max_length: int | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        if tokenizer.pad_token_id is None:
+            raise ValueError(
+                "conversations of different lengths need a token for padding: tokenizer.pad_token = ..."
+            )
+        self.model = model
+        self.tokenizer = tokenizer
+        self.options = {"chat_template": chat_template, "chat_template_name": chat_template_name}
+        self.max_length = max_length
+        self.batch_size = batch_size
+
+    def __call__(self, answers: Sequence[Sequence[Message]], rows: Sequence[Mapping[str, Any]], /) -> Tensor:
+        """The numbers, float32 ``[conversations]``; see `Reward`."""
+        options: dict[str, Any] = {**self.options, "max_length": self.max_length, "truncation_side": "left"}
+        chats = [list(chat) for chat in answers]
+        ids = render_batch(chats, self.tokenizer, assistant_mask=False, **options).ids.rows()
+        device = next(self.model.parameters()).device
+        found = []
+        with evaluating(self.model), torch.no_grad():
+            for begin in range(0, len(ids), self.batch_size):
+                batch = Ragged.of(ids[begin : begin + self.batch_size])
+                tokens, mask = batch.padded(self.tokenizer.pad_token_id), batch.mask().long()
+                result = self.model(input_ids=tokens.to(device), attention_mask=mask.to(device))
+                logits: Tensor = getattr(result, "logits", result)
+                if logits.numel() != len(batch):
+                    raise ValueError(
+                        f"a reward model gives one number for each of {len(batch)} conversations, got logits"
+                        f" {list(logits.shape)}"
+                    )
+                found.append(logits.reshape(-1).float())
+        return torch.cat(found)
+
+
+def scores_of(result: Any, count: int, metrics: Sequence[str]) -> dict[str, Tensor]:
+    """What a reward function returned, as float32 tensors ``[count]``: ``"reward"`` and the metrics.
+
+    Args:
+        result: what it returned.
+        count: how many conversations it was given.
+        metrics: the names of the metrics that it has to give.
+
+    Raises:
+        ValueError: other metrics, another number of values, or one that is NaN or infinite; the text says which.
+    """
+    scores = result if isinstance(result, Scores) else Scores(result)
+    if set(scores.metrics) != set(metrics):
+        raise ValueError(
+            f"the reward function gave the metrics {sorted(scores.metrics)}, and the environment was told of"
+            f" {sorted(metrics)}: metrics={tuple(scores.metrics)!r}"
+        )
+    return {
+        name: _values(values, count, name)
+        for name, values in {"reward": scores.reward, **scores.metrics}.items()
+    }
+
+
+def _values(values: Any, count: int, name: str) -> Tensor:
+    found = torch.as_tensor(values).detach().to(torch.float32)
+    if found.shape == (count, 1):
+        found = found.squeeze(-1)
+    if found.shape != (count,):
+        raise ValueError(
+            f"the reward function was given {count} conversations and gave {name!r} of shape {list(found.shape)},"
+            f" expected [{count}]"
+        )
+    if not bool(found.isfinite().all()):
+        index = int((~found.isfinite()).nonzero()[0])
+        raise ValueError(
+            f"the reward function gave {name!r} {float(found[index])} for conversation {index}, expected a finite number"
+        )
+    return found

@@ -1,0 +1,312 @@
+"""The KL penalty of log-probabilities, and what it does to the reward."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.llm.kl.log_probs import moment_after, put_rows
+from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, clipped, kl_estimate, log_ratio
+from specgen_runtime.llm.ragged import Ragged, rows_at
+from specgen_runtime.objectives.keys import listed
+from specgen_runtime.specs import Composite, Unbounded
+from specgen_runtime.transforms import Transform
+from specgen_runtime.transforms.keys import normal_key
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["KLComputation", "KLPenalty"]
+
+Spread = Literal["sum", "tokens"]
+Level = Literal["token", "sequence"]
+
+
+class KLPenalty(Transform):
+    """What all transforms with a KL penalty do with log-probabilities: the penalty, the reward, specs and metrics.
+
+    Args:
+        kl_key: of the penalty, float32 ``[*batch, time]``.
+        add_to_reward: whether ``coeff`` times the penalty is subtracted from the reward: of one reward for a
+            conversation, ``[*batch, 1]`` or ``[*batch, 1, 1]``, the sum over its tokens; of one for each token,
+            ``[*batch, time, 1]``, that token's. Data without a reward are left without.
+        coeff: of the penalty in the reward.
+        estimator: how the KL is estimated; see `kl_estimators`.
+        level: of what: ``"token"``, the distribution of each token; ``"sequence"``, that of whole answers, from the sum
+            of their log-ratios: the estimate is the last scored token's, and that of all others is 0.
+        bound: of the log-ratio in exponentials.
+        spread: what becomes of one reward for a conversation: ``"sum"`` keeps it one; ``"tokens"`` makes one for each
+            token, ``[*batch, time, 1]``: the reward at the last scored one, and each one's penalty.
+        check_finite: whether log-probabilities of scored tokens that are not finite are an error.
+        target_kl: if given, `coeff` grows while the KL of a conversation is above it, and falls below.
+        horizon: over how many conversations `coeff` follows.
+
+    Attributes:
+        coeff: a buffer, float32 scalar.
+        metrics: of the last data: the mean (``kl``) and the largest (``kl_max``) of scored tokens, or of answers
+            (`level`), and the fraction whose log-ratio was out of bounds (``kl_clipped``); scalars.
+
+    Raises:
+        ValueError: a `coeff` that is negative or not finite, a `bound` or `horizon` that is not positive, or an
+            unknown word.
+    """
+
+    coeff: Tensor
+    knows_distributions = False
+    """Whether those of all tokens are known, and not only the probabilities of those that were drawn."""
+
+    def __init__(
+        self,
+        *,
+        kl_key: NestedKey = "kl_penalty",
+        add_to_reward: bool = True,
+        coeff: float = 1.0,
+        estimator: Estimator = "k1",
+        level: Level = "token",
+        bound: float = 10.0,
+        spread: Spread = "sum",
+        check_finite: bool = True,
+        target_kl: float | None = None,
+        horizon: float = 10_000.0,
+    ) -> None:
+        super().__init__()
+        check_estimator(estimator, self.knows_distributions)
+        if coeff < 0:
+            raise ValueError(f"coeff={coeff}: a negative coefficient rewards distance from the reference")
+        if not math.isfinite(coeff):
+            raise ValueError(f"coeff={coeff}: rewards would not be finite")
+        for name, value in (("bound", bound), ("horizon", horizon)):
+            if not value > 0:
+                raise ValueError(f"{name} is above 0, got {value}")
+        if spread not in ("sum", "tokens"):
+            raise ValueError(f"spread is 'sum' or 'tokens', got {spread!r}")
+        if level not in ("token", "sequence"):
+            raise ValueError(f"level is 'token' or 'sequence', got {level!r}")
+        if level == "sequence" and estimator == "full":
+            raise ValueError("estimator 'full' is of the distribution of each token: level='token'")
+        self.level = level
+        self.kl_key, self.add_to_reward, self.spread = normal_key(kl_key), add_to_reward, spread
+        self.estimator: Estimator = estimator
+        self.bound, self.check_finite = bound, check_finite
+        self.target_kl, self.horizon = target_kl, horizon
+        self.register_buffer("coeff", torch.tensor(float(coeff)))
+        self.metrics: dict[str, Tensor] = {}
+
+    def penalise(
+        self,
+        data: TensorDictBase,
+        gen: Tensor,
+        ref: Tensor,
+        scored: Tensor,
+        kept: Tensor,
+        padded: bool,
+        *,
+        reward_keys: tuple[NestedKey, NestedKey] = ("reward", "reward"),
+        full: Tensor | None = None,
+    ) -> Tensor:
+        """Write the penalty, and the reward with it.
+
+        Args:
+            data: with the reward; both are written here.
+            gen: the policy's log-probabilities, ``[rows, width]``.
+            ref: the reference's, the same.
+            scored: bool ``[rows, width]``, the tokens that count; what is elsewhere has no effect.
+            kept: bool ``[rows, width]``, what is no padding.
+            padded: whether results are as wide, or each row as long as it is.
+            reward_keys: of the reward that is read, and of the one that is written.
+            full: the KL of each token's distribution, ``[rows, width]``, 0 where none counts: the estimator ``full``.
+
+        Returns:
+            The penalty, ``[rows, width]``.
+
+        Raises:
+            ValueError: a log-probability is not finite, or the reward is of another shape.
+        """
+        if self.check_finite:
+            for name, values in (("the policy", gen), ("the reference", ref)):
+                if bool((bad := scored & ~values.isfinite()).any()):
+                    row, token = bad.nonzero()[0].tolist()
+                    value = float(values[row, token].detach())
+                    raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
+        ratio, own = log_ratio(gen, ref, scored), gen.where(scored, 0.0)
+        if self.level == "sequence":
+            scored = _last(scored)
+            ratio, own = (value.sum(-1, keepdim=True).where(scored, 0.0) for value in (ratio, own))
+        kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own) if full is None else full
+        put_rows(data, self.kl_key, kl, kept, padded)
+        if self.add_to_reward:
+            self._add_to_reward(data, kl, scored, kept, *reward_keys)
+        self._follow(kl.detach(), ratio.detach(), scored)
+        return kl
+
+    def _add_to_reward(
+        self,
+        data: TensorDictBase,
+        kl: Tensor,
+        scored: Tensor,
+        kept: Tensor,
+        in_key: NestedKey,
+        out_key: NestedKey,
+    ) -> None:
+        reward = rows_at(data, in_key)
+        if reward is None:
+            return
+        penalty = self.coeff.to(kl.device) * kl
+        if isinstance(reward, list):  # a reward for each token, of rows of different lengths
+            lengths = kept.sum(-1).tolist()
+            if [len(row) for row in reward] != lengths:
+                raise ValueError(
+                    f"rewards of {[len(row) for row in reward]} tokens, but rows of {lengths} tokens"
+                )
+            ragged = Ragged.of([row.flatten() for row in reward])
+            whole = ragged.values - penalty[kept].to(ragged.values)
+            rows = [row[:, None] for row in ragged.with_values(whole).rows()]
+            put_rows(data, out_key, *_padded_rows(rows), padded=False)
+            return
+        batch = list(data.batch_size)
+        width = kl.shape[-1]
+        one = list(reward.shape) in ([*batch, 1], [*batch, 1, 1])
+        if not one and list(reward.shape) != [*batch, width, 1]:
+            raise ValueError(
+                f"the reward is {list(reward.shape)}: neither one for each conversation, {[*batch, 1]} or "
+                f"{[*batch, 1, 1]}, nor one for each token, {[*batch, width, 1]}"
+            )
+        if one and self.spread == "sum":
+            data.set(out_key, reward - penalty.sum(-1).reshape(reward.shape).to(reward.dtype))
+            return
+        whole = reward
+        if one:
+            whole = (_last(scored) * reward.reshape(-1, 1)).reshape(*batch, width, 1)
+        data.set(out_key, whole - penalty.reshape(whole.shape).to(whole.dtype))
+
+    def _follow(self, kl: Tensor, ratio: Tensor, scored: Tensor) -> None:
+        count = scored.sum().clamp_min(1)
+        self.metrics = {
+            "kl": kl.sum() / count,
+            "kl_max": kl[scored].max() if bool(scored.any()) else kl.sum(),
+            "kl_clipped": clipped(ratio, scored, self.bound),
+        }
+        if self.target_kl is not None and len(kl):
+            error = (kl.sum(-1).mean() / self.target_kl - 1).clamp(-0.2, 0.2)
+            self.coeff *= (1 + error * len(kl) / self.horizon).to(self.coeff.device)
+
+    def reward_spec(
+        self, specs: Composite, width: int, keys: tuple[NestedKey, NestedKey] = ("reward", "reward")
+    ) -> Composite:
+        """The reward specs with the penalty: unbounded, and with `spread` one for each token."""
+        if not self.add_to_reward or (spec := specs.get(keys[0], None)) is None:
+            return specs
+        shape = (*specs.shape, width, 1) if self.spread == "tokens" else spec.shape
+        specs[keys[1]] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
+        return specs
+
+
+def _last(scored: Tensor) -> Tensor:
+    """The last scored token of each row: bool ``[rows, width]``."""
+    places = torch.arange(scored.shape[-1], device=scored.device).expand_as(scored)
+    return places == places.where(scored, -1).amax(-1, keepdim=True)
+
+
+def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
+    ragged = Ragged.of(rows)
+    return ragged.padded(), ragged.mask()
+
+
+def _sizes(value: Any) -> list[int]:
+    return list(value.shape) if isinstance(value, Tensor) else [len(row) for row in value]
+
+
+class KLComputation(KLPenalty):
+    """Writes the KL penalty of log-probabilities that are there already, such as two `RetrieveLogProb` wrote.
+
+    They are read next to the reward, under ``"next"`` where there is one, and results are written there.
+
+    Args:
+        gen_log_probs_full_key: of the policy's log-probabilities, ``[*batch, time]`` or rows of different lengths.
+        ref_log_probs_full_key: of the reference's.
+        kl_key: see `KLPenalty`, as for all others.
+        padding_side: of rows of different lengths while they are computed with; results are of the same lengths.
+        mask_key: of a mask of the tokens that count, bool ``[*batch, time]``; None for those one of whose
+            log-probabilities is not 0.
+
+    Raises:
+        ValueError: see `KLPenalty`.
+    """
+
+    def __init__(
+        self,
+        gen_log_probs_full_key: NestedKey = ("log_probs", "full"),
+        ref_log_probs_full_key: NestedKey = ("ref_log_probs", "full"),
+        *,
+        kl_key: NestedKey = "kl_penalty",
+        add_to_reward: bool = True,
+        coeff: float = 1.0,
+        padding_side: Literal["left", "right"] = "left",
+        mask_key: NestedKey | None = None,
+        **penalty: Any,
+    ) -> None:
+        super().__init__(kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
+        self.in_keys, self.out_keys = [gen_log_probs_full_key, ref_log_probs_full_key], [self.kl_key]
+        if self.in_keys[0] == self.in_keys[1]:
+            raise ValueError(f"both log-probabilities are read at {self.in_keys[0]!r}")
+        self.padding_side, self.mask_key = padding_side, mask_key
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        data = next_tensordict
+        found = [rows_at(data, key) for key in self.in_keys]
+        for key, value in zip(self.in_keys, found, strict=True):
+            if value is None:
+                raise KeyError(
+                    f"KLComputation reads {key!r}, which is not in the tensordict (it holds {listed(data)})"
+                )
+        first, second = found
+        if isinstance(first, Tensor) != isinstance(second, Tensor):
+            which = self.in_keys[0 if isinstance(second, Tensor) else 1]
+            raise ValueError(
+                f"{which!r} has rows of different lengths, the other is padded: pad_output is to be the same"
+            )
+        sizes = [_sizes(value) for value in (first, second)]
+        if sizes[0] != sizes[1]:
+            names = [f"{key!r} is {size}" for key, size in zip(self.in_keys, sizes, strict=True)]
+            raise ValueError(f"{', '.join(names)}: they are not of the same tokens")
+        gen, ref = self._wide(first), self._wide(second)
+        kept = (
+            Ragged.of(first).mask(self.padding_side)
+            if isinstance(first, list)
+            else torch.ones_like(gen).bool()
+        )
+        mask = None if self.mask_key is None else rows_at(data, self.mask_key)
+        scored = (gen != 0) | (ref != 0) if mask is None else self._wide(mask).bool()
+        self.penalise(data, gen, ref, scored & kept, kept, isinstance(first, Tensor))
+        return data
+
+    def _wide(self, value: Any) -> Tensor:
+        """The rows as a tensor ``[rows, width]``."""
+        if isinstance(value, list):
+            return Ragged.of(value).padded(0, self.padding_side)
+        return value.reshape(-1, value.shape[-1])  # type: ignore[no-any-return]
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        like = tensordict_reset.get(self.in_keys[0], None)
+        if like is not None:
+            tensordict_reset.set(self.kl_key, torch.zeros_like(like))
+        return tensordict_reset
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self._call(moment_after(tensordict))
+        return tensordict
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """The observation specs with the penalty, of the shape of the log-probabilities."""
+        like = observation_spec.get(self.in_keys[0], None)
+        if like is not None:
+            observation_spec[self.kl_key] = like.clone()
+        return observation_spec
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """The reward specs; with `add_to_reward` without bounds."""
+        parent = self.parent
+        like = None if parent is None else parent.full_observation_spec.get(self.in_keys[0], None)
+        return self.reward_spec(reward_spec, -1 if like is None else like.shape[-1])

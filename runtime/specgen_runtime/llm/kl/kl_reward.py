@@ -1,0 +1,312 @@
+"""`KLRewardTransform`: the KL penalty from log-probabilities that the policy wrote as it sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Self
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.llm.conversations.entries import Sequences
+from specgen_runtime.llm.kl.kl_penalty import KLPenalty
+from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
+from specgen_runtime.llm.kl.scoring_models import (
+    RayScoringModels,
+    RowLayout,
+    ScoringModels,
+    model_of,
+)
+from specgen_runtime.llm.models.wrapper import TransformersWrapper
+from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.objectives.keys import listed
+from specgen_runtime.services import RayService, actor_options
+from specgen_runtime.specs import Composite
+from specgen_runtime.transforms.keys import normal_key
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+
+__all__ = ["KLRewardTransform", "RayKLRewardTransform"]
+
+_PROMPTS: NestedKey = ("tokens", "prompt")
+
+
+class Reference(ScoringModels):
+    """The model of a `KLRewardTransform`, ``"ref_model"``.
+
+    Args:
+        ref_model: makes it.
+        assistant_only: whether only answers are scored: what the assistant said, where that is known; else all behind
+            the prompt.
+        roles: whose tokens count in place of the assistant's; see `scoring`.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
+        options: further keywords of `scoring`.
+
+    Raises:
+        ValueError: see `scoring`.
+    """
+
+    def __init__(
+        self,
+        *,
+        ref_model: Callable[[], TransformersWrapper],
+        assistant_only: bool,
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
+        **options: Any,
+    ) -> None:
+        model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
+        which = WhichTokens(assistant_only, "zero", exclude_tokens, mask_key)
+        super().__init__({"ref_model": model}, which=which)
+        self._roles_renderer = None
+        if roles is not None:
+            self._roles_renderer = scoring(model, "ref_model", assistant_only=assistant_only, roles=roles)
+
+    def row_layout(self) -> RowLayout:
+        """Where rows are read, and how wide results are."""
+        known = super().row_layout()
+        return known._replace(reads=(*known.reads, _PROMPTS))
+
+    def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
+        """Which tokens are scored: bool ``[rows, width]``.
+
+        Args:
+            data: what the tokens were read from.
+            found: the tokens.
+
+        Raises:
+            ValueError: tokens in the data are others than those of the conversations whose roles are asked for; or see
+                `WhichTokens`.
+        """
+        if self._roles_renderer is not None:
+            wanted = _mask_of_beginnings(found, self._roles_renderer.sequences(data))
+            return super().tokens_to_score(data, found._replace(assistant=wanted))
+        prompts = rows_at(data, _PROMPTS)
+        if not self.which.assistant_only or found.assistant is not None or prompts is None:
+            return super().tokens_to_score(data, found)
+        if isinstance(prompts, list):
+            behind = found.attention.cumsum(-1) > torch.tensor([len(row) for row in prompts])[:, None].to(
+                found.ids.device
+            )
+        else:
+            behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
+        answered = behind.expand_as(found.attention)
+        return super().tokens_to_score(data, found._replace(assistant=answered))
+
+
+def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
+    """The assistant's mask of rendered conversations, for tokens that they begin with: bool ``[rows, width]``.
+
+    Sampled tokens end before what a template puts behind the last message.
+
+    Raises:
+        ValueError: a row has other tokens than its conversation.
+    """
+    assert rendered.assistant is not None
+    mask = torch.zeros_like(tokens.attention)
+    wholes = zip(rendered.rows(), rendered._replace(ids=rendered.assistant).rows(), strict=True)
+    for row, (ids, (whole, wanted)) in enumerate(zip(tokens.rows(), wholes, strict=True)):
+        if not torch.equal(ids, whole[: len(ids)]):
+            raise ValueError(
+                f"row {row}: the data have {len(ids)} tokens that are not those of the conversation as the template "
+                "renders it, so roles can't be told; give a mask (mask_key)"
+            )
+        mask[row, tokens.attention[row]] = wanted[: len(ids)]
+    return mask
+
+
+class KLRewardTransform(KLPenalty):
+    """Writes the KL penalty between the policy, whose log-probabilities are in the data, and a reference.
+
+    `RetrieveKL` is the way for everything but this: it does not need the policy's log-probabilities. Only answers
+    count: the tokens of the assistant, where that is known; else all behind ``tokens.prompt``.
+
+    Args:
+        ref_model: the reference, as a model that scores; it reads tokens, or conversations and texts, which are then
+            tokenised again unless their tokens are in the data.
+        coef: of the penalty in the reward.
+        in_keys: of the reward.
+        out_keys: of the reward, the penalty and the reference's log-probabilities (the last may be left out): the
+            latter two float32 ``[*batch, time]``.
+        log_prob_key: of the policy's log-probabilities, float ``[*batch, time]`` of whole conversations.
+        ref_model_factory: makes the reference; instead of `ref_model`.
+        device: where the reference is moved.
+        add_to_reward: whether the penalty is subtracted from the reward; see `KLPenalty`.
+        tokenizer: instead of the reference's.
+        assistant_only: whether only answers count.
+        padding_side: of the reference's tokens; None for its own.
+        roles: whose tokens count in place of the assistant's; None for what the assistant said. The policy's
+            log-probabilities are to be of these too: a policy that samples writes 0 for what it did not say. It needs
+            ``input_mode="history"``.
+        exclude_tokens: tokens that do not count; see `WhichTokens`.
+        mask_key: of a mask of those that do; see `WhichTokens`.
+        use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
+        actor_name: as for `RetrieveKL`, and so are `num_gpus`, `num_cpus`, `replicas`, `lifetime` and `timeout`.
+        penalty: further keywords of `KLPenalty`.
+
+    Raises:
+        ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; roles can't be told; or see
+            `KLPenalty`. With `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
+    """
+
+    models: Reference | RayScoringModels
+
+    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
+        """Choose the class: `RayKLRewardTransform` for `use_ray_service`."""
+        if use_ray_service and cls is KLRewardTransform:
+            return super().__new__(RayKLRewardTransform)  # type: ignore[return-value]
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        ref_model: TransformersWrapper | None = None,
+        *,
+        coef: float = 1.0,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        log_prob_key: NestedKey = ("log_probs", "full"),
+        ref_model_factory: Callable[[], TransformersWrapper] | None = None,
+        device: DEVICE_TYPING | None = None,
+        add_to_reward: bool = True,
+        tokenizer: Any = None,
+        assistant_only: bool = True,
+        padding_side: Literal["left", "right"] | None = None,
+        roles: Collection[str] | None = None,
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
+        use_ray_service: bool = False,
+        actor_name: str | None = None,
+        num_gpus: float | None = None,
+        num_cpus: float | None = None,
+        replicas: int = 1,
+        lifetime: Literal["detached"] | None = None,
+        timeout: float | None = None,
+        **penalty: Any,
+    ) -> None:
+        ray = isinstance(self, RayKLRewardTransform)
+        actor = actor_options(
+            use_ray_service or ray,
+            actor_name=actor_name,
+            num_gpus=num_gpus,
+            num_cpus=num_cpus,
+            replicas=replicas,
+            lifetime=lifetime,
+            timeout=timeout,
+        )
+        if use_ray_service and not ray:
+            raise ValueError(
+                f"{type(self).__name__} runs its model here: derive it from RayKLRewardTransform"
+            )
+        reads = [normal_key(key) for key in (["reward"] if in_keys is None else in_keys)]
+        writes = (
+            [*reads, "kl_penalty", "ref_log_probs"] if out_keys is None else [normal_key(k) for k in out_keys]
+        )
+        if len(reads) != 1 or len(writes) not in (2, 3):
+            raise ValueError(
+                "in_keys is the reward's key, out_keys are those of reward, penalty and, if wanted, the reference's "
+                f"log-probabilities; got {reads} and {writes}"
+            )
+        super().__init__(kl_key=writes[1], add_to_reward=add_to_reward, coeff=coef, **penalty)
+        self.log_prob_key = normal_key(log_prob_key)
+        create = partial(
+            Reference,
+            ref_model=model_of(ref_model, ref_model_factory, "ref_model", sent=ray),
+            assistant_only=assistant_only,
+            roles=roles,
+            exclude_tokens=exclude_tokens,
+            mask_key=mask_key,
+            tokenizer=tokenizer,
+            padding_side=padding_side,
+            device=device,
+        )
+        self.models = RayScoringModels(create, what="KLRewardTransform", options=actor) if ray else create()
+        self.reward_keys = reads[0], writes[0]
+        self.in_keys, self.out_keys = reads, writes
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        log_probs = rows_at(tensordict, self.log_prob_key)
+        if log_probs is None:
+            held = listed(tensordict)
+            raise KeyError(
+                f"KLRewardTransform reads {self.log_prob_key!r}, which is not in the tensordict ({held})"
+            )
+        scores = self.models.score(tensordict)
+        attention = scores.attention
+        gen = self._like(log_probs, attention)
+        ref = scores.log_probs[0].to(gen.dtype)
+        padded = isinstance(log_probs, Tensor)
+        if len(self.out_keys) == 3:
+            put_rows(next_tensordict, self.out_keys[2], ref, attention, padded)
+        self.penalise(
+            next_tensordict, gen, ref, scores.scored, attention, padded, reward_keys=self.reward_keys
+        )
+        return next_tensordict
+
+    def _like(self, log_probs: Tensor | list[Tensor], attention: Tensor) -> Tensor:
+        """The policy's log-probabilities at the places of the reference's tokens."""
+        lengths = attention.sum(-1).tolist()
+        if isinstance(log_probs, list):
+            if [len(row) for row in log_probs] == lengths:
+                values = torch.cat(log_probs)
+                return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
+        elif log_probs.numel() == attention.numel():
+            return log_probs.reshape(attention.shape)
+        sizes = list(log_probs.shape) if isinstance(log_probs, Tensor) else [len(row) for row in log_probs]
+        raise ValueError(
+            f"{self.log_prob_key!r} is {sizes}, but the reference reads tokens of {list(attention.shape)} "
+            f"(lengths {lengths}): they are not of the same tokens"
+        )
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        return zero_rows(tensordict_reset, self.out_keys[1:], self.models.row_layout())
+
+    def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self._step(tensordict, moment_after(tensordict))
+        return tensordict
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """The observation specs with the penalty and the reference's log-probabilities, `[*batch, pad_to]`."""
+        return row_specs(observation_spec, self.out_keys[1:], self.models.row_layout())
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        """The reward specs; with `add_to_reward` without bounds."""
+        return self.reward_spec(reward_spec, self.models.row_layout().pad_to or -1, self.reward_keys)
+
+    def update_weights(
+        self,
+        weights: TensorDictBase | Mapping[str, Any],
+        which: Literal["ref_model"] = "ref_model",
+        version: int | None = None,
+    ) -> int:
+        """Copy new values into the reference; see `RetrieveKL.update_weights`."""
+        return self.models.update_weights(weights, which, version)
+
+    def weight_versions(self) -> dict[str, int]:
+        """The number of the reference's weights: 0 for those that it was made with."""
+        return self.models.weight_versions()
+
+    def close(self) -> None:
+        """Use Ray actors no more: those without a name end."""
+        self.models.close()
+
+
+class RayKLRewardTransform(KLRewardTransform):
+    """A `KLRewardTransform` whose reference runs in actors of a Ray cluster; see `RayRetrieveKL`.
+
+    Args:
+        kwargs: as for `KLRewardTransform`.
+
+    Raises:
+        Exception: as `RayRetrieveKL`.
+    """
+
+    models: RayScoringModels
+
+    @property
+    def service(self) -> RayService:
+        """The actors."""
+        return self.models.service

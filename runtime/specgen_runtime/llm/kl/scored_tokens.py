@@ -1,0 +1,195 @@
+"""Which tokens of conversations are scored, and the models that tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.llm.conversations.entries import Sequences, mask_at
+from specgen_runtime.llm.models.body import scorable
+from specgen_runtime.llm.models.sampling import single_token
+from specgen_runtime.llm.models.wrapper import TransformersWrapper
+from specgen_runtime.objectives.keys import listed
+from specgen_runtime.typing import DEVICE_TYPING, NestedKey
+
+__all__ = ["WhichTokens", "scored_tokens", "scoring"]
+
+_SAID = {"tokenize": True, "return_assistant_tokens_mask": True, "return_dict": True, "return_tensors": "pt"}
+"""Keywords of tokenizers that are always so here."""
+
+
+def scoring(
+    model: object,
+    name: str,
+    *,
+    assistant_only: bool,
+    tokenizer: Any = None,
+    tokenizer_kwargs: Mapping[str, Any] | None = None,
+    history_key: NestedKey | None = None,
+    padding_side: str | None = None,
+    device: DEVICE_TYPING | None = None,
+    roles: Collection[str] | None = None,
+) -> TransformersWrapper:
+    """A model as one that scores conversations as asked for; the same one if nothing is.
+
+    Args:
+        model: one that scores, a `TransformersWrapper`; factories may have made anything.
+        name: of the argument, in messages.
+        assistant_only: whether only the assistant's tokens are scored.
+        tokenizer: instead of the model's.
+        tokenizer_kwargs: more keywords of `render_batch` or the template.
+        history_key: where conversations are.
+        padding_side: of the results.
+        device: where the model is moved.
+        roles: whose tokens are scored in place of the assistant's. Data do not hold a mask of these: conversations are
+            rendered, then.
+
+    Raises:
+        TypeError: the model is no `TransformersWrapper`.
+        ValueError: it generates, returns no log-probabilities, or cannot tell the assistant's tokens.
+    """
+    if isinstance(roles, str) or (roles is not None and not (roles and assistant_only)):
+        raise ValueError(
+            f"roles are names such as ['assistant', 'tool'], with assistant_only=True; got {roles!r}"
+        )
+    if not isinstance(model, TransformersWrapper):
+        found = type(model)
+        raise TypeError(f"{name} is a TransformersWrapper, got {found.__module__}.{found.__qualname__}")
+    if model.generate:
+        raise ValueError(f"{name} generates: give {name}.get_new_version(generate=False), which scores")
+    if not model.return_log_probs:
+        raise ValueError(f"{name} returns no log-probabilities: set return_log_probs=True")
+    if assistant_only and model.input_mode != "history":
+        raise ValueError(
+            f"assistant_only=True needs input_mode='history', {name} has input_mode={model.input_mode!r}: only "
+            "conversations tell what the assistant said; or set assistant_only=False"
+        )
+    if assistant_only and tokenizer is None and model.tokenizer is None:
+        raise ValueError(f"assistant_only=True needs a tokenizer: give one to {name} or as `tokenizer`")
+    if device is not None:
+        model.model.to(device)
+    keywords: dict[str, Any] = {
+        "tokenizer": tokenizer,
+        "history_key": history_key,
+        "padding_side": padding_side,
+    }
+    if tokenizer_kwargs is not None:
+        keywords |= _wrapper_keywords(model, tokenizer_kwargs)
+    if roles is not None and set(roles) != {"assistant"}:
+        options = keywords.get("tokenizer_kwargs", model.tokenizer_kwargs)
+        keywords |= {"tokenizer_kwargs": {**options, "roles": tuple(roles)}, "prefer_tokens": False}
+    asked = {
+        key: value for key, value in keywords.items() if value is not None and getattr(model, key) != value
+    }
+    return model.get_new_version(**asked) if asked else model
+
+
+def _wrapper_keywords(model: TransformersWrapper, tokenizer_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What keywords of tokenizers are among a wrapper's."""
+    given = dict(tokenizer_kwargs)
+    for name, value in _SAID.items():
+        if given.pop(name, value) != value:
+            raise ValueError(f"tokenizer_kwargs: {name} is {value!r} here, got {tokenizer_kwargs[name]!r}")
+    if given.pop("add_generation_prompt", False):
+        raise ValueError(
+            "tokenizer_kwargs: add_generation_prompt=True is for prompts; whole conversations are scored"
+        )
+    given.pop("padding", None)  # as the model's pad_output says
+    kept = {"max_length": given.pop("max_length", None), "padding_side": given.pop("padding_side", None)}
+    if not given.pop("truncation", True):
+        kept["max_length"] = None
+    for name in ("chat_template", "chat_template_name"):
+        kept[name] = given.pop(name, None)
+    return {**kept, "tokenizer_kwargs": {**model.tokenizer_kwargs, **given}}
+
+
+def scored_tokens(
+    found: Sequences,
+    assistant_only: bool,
+    empty: str = "error",
+    excluded: Sequence[int] = (),
+    mask: Tensor | None = None,
+    roles: Collection[str] = ("assistant",),
+) -> Tensor:
+    """Which tokens are scored: bool ``[rows, width]``; those of the assistant, or all, that have a predecessor.
+
+    Args:
+        found: tokens with their masks.
+        assistant_only: whether only the assistant's are.
+        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
+        excluded: ids of tokens that are not.
+        mask: bool ``[rows, width]``: only these of them; None for all.
+        roles: whose tokens count as the assistant's, for the message.
+
+    Raises:
+        ValueError: a row has none; or it is not known what the assistant said.
+    """
+    if assistant_only and found.assistant is None:
+        raise ValueError(
+            "it is not known which tokens the assistant said: there is no masks.all_assistant_mask"
+        )
+    wanted = found.assistant if assistant_only and found.assistant is not None else found.attention
+    scored = scorable(wanted, found.attention)
+    if excluded:
+        scored &= ~torch.isin(found.ids, torch.tensor(excluded, device=found.ids.device))
+    if mask is not None:
+        scored &= mask
+    if empty == "error" and assistant_only and not bool((any_ := scored.any(-1)).all()):
+        row = int((~any_).nonzero()[0])
+        whom = "the assistant" if set(roles) == {"assistant"} else " or ".join(map(repr, roles))
+        raise ValueError(
+            f"row {row} ({int(found.attention[row].sum())} tokens) has no token of {whom} that can be scored; "
+            "leave it out, or pass empty='zero'"
+        )
+    return scored
+
+
+class WhichTokens:
+    """Which tokens of conversations a transform scores.
+
+    Args:
+        assistant_only: whether only the assistant's.
+        empty: what to do with a row without any: ``"error"`` or ``"zero"``.
+        exclude_tokens: tokens that are not, such as ends of turns: ids, or strings that are one token of the tokenizer.
+        mask_key: of a mask in the data, bool of the shape of the tokens: only these of them; None for all.
+
+    Raises:
+        ValueError: a string is not one token.
+    """
+
+    def __init__(
+        self,
+        assistant_only: bool = True,
+        empty: Literal["error", "zero"] = "error",
+        exclude_tokens: Sequence[int | str] = (),
+        mask_key: NestedKey | None = None,
+    ) -> None:
+        self.assistant_only, self.empty = assistant_only, empty
+        self.exclude_tokens, self.mask_key = tuple(exclude_tokens), mask_key
+
+    def __call__(self, data: TensorDictBase, found: Sequences, model: TransformersWrapper) -> Tensor:
+        """Bool ``[rows, width]``.
+
+        Args:
+            data: what was read.
+            found: its tokens.
+            model: which read it.
+
+        Raises:
+            KeyError: the mask is not in the data.
+            ValueError: it is not of their shape, a row has no token to score, or see `scored_tokens`.
+        """
+        mask = None
+        if self.mask_key is not None:
+            mask = mask_at(data, self.mask_key, found)
+            if mask is None:
+                raise KeyError(
+                    f"there is no mask of {list(found.ids.shape)} tokens at {self.mask_key!r} (the data hold {listed(data)})"
+                )
+        excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
+        roles = model.tokenizer_kwargs.get("roles", ("assistant",))
+        return scored_tokens(found, self.assistant_only, self.empty, excluded, mask, roles)

@@ -1,0 +1,1 @@
+"""Language models: how they are loaded, sample answers and score tokens."""

@@ -1,0 +1,280 @@
+"""The output head of a causal model, found by a probe, so that logits are made only where a token is scored."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp, chosen_log_probs, full_precision
+from specgen_runtime.objectives.layers import runs_forward_alone
+
+__all__ = ["HeadDiffersError", "HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
+
+Post: TypeAlias = Callable[[Tensor], Tensor]
+"""What a model does between its head and its logits."""
+
+
+class HeadDiffersError(RuntimeError):
+    """A model makes its logits in another way than a probe has found."""
+
+
+class Scorer(Protocol):
+    """Runs a model and gives log-probabilities of chosen tokens."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The model that it was made for."""
+        ...
+
+    def is_of(self, model: nn.Module) -> bool:
+        """Whether it still says how the logits of a model are made: parts of models get exchanged."""
+        ...
+
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """Return what logits are made of, ``[n, width]``.
+
+        Args:
+            inputs: what the model is called with, by name.
+            rows: int64 ``[n]``.
+            columns: int64 ``[n]``, after which token of its row each one comes.
+            verify: whether the logits of the last column are compared with those of the model as a whole.
+
+        Raises:
+            HeadDiffersError: they do not agree.
+        """
+        ...
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return the logits of some states, ``[n, vocabulary]``, at least float32, in memory of their own."""
+        ...
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """Return the log-probabilities of tokens, ``[n]`` each.
+
+        Args:
+            states: ``[n, width]``.
+            targets: int64 ``[n]``, the tokens.
+            warp: what is done to the logits.
+            entropy: whether the entropies are computed, too.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HeadScorer:
+    """Runs the body of a model, and its head where a token is scored.
+
+    Args:
+        model: the causal model.
+        body: what makes its hidden states.
+        head: what makes logits of them. It is called, so that adapters count.
+        post: what the model does to these logits.
+        linear: whether head and post are a product with the head's weight and its bias, and nothing else.
+        vocabulary: how many logits there are.
+    """
+
+    model: nn.Module
+    body: nn.Module
+    head: nn.Module
+    post: Post | None
+    linear: bool
+    vocabulary: int
+
+    def is_of(self, model: nn.Module) -> bool:
+        """Whether model and head are still those that were probed."""
+        return model is self.model and output_head(model) is self.head
+
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """The states of the body; see `Scorer`."""
+        states: Tensor = self.body(**inputs, use_cache=False)[0]
+        if verify:
+            self._verify(inputs, states[:, -1].detach())
+        return states[rows, columns]
+
+    def logits(self, states: Tensor) -> Tensor:
+        """See `Scorer`."""
+        raw = self.head(states)
+        logits = full_precision(raw if self.post is None else self.post(raw))
+        return logits.clone() if _share_memory(logits, states) else logits
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """See `Scorer`."""
+        linear = self.head if self.linear else None
+        return chosen_log_probs(
+            states, targets, self.logits, self.vocabulary, linear=linear, warp=warp, entropy=entropy
+        )
+
+    @torch.no_grad()
+    def _verify(self, inputs: Mapping[str, Any], states: Tensor) -> None:
+        only = {"logits_to_keep": 1} if accepts(self.model, "logits_to_keep") else {}
+        wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
+        raw = self.head(states)
+        if not _agree(raw if self.post is None else self.post(raw), wanted):
+            raise HeadDiffersError(
+                f"the logits of {type(self.model).__name__} are not those that its head and its configuration give"
+            )
+
+
+@dataclass(frozen=True)
+class LogitsScorer:
+    """Runs a model as a whole, and keeps its logits at columns where any row scores a token.
+
+    Args:
+        model: the causal model.
+    """
+
+    model: nn.Module
+
+    def is_of(self, model: nn.Module) -> bool:
+        """Whether it is for this model."""
+        return model is self.model
+
+    def states(
+        self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
+    ) -> Tensor:
+        """The logits; see `Scorer`. There is nothing to verify."""
+        kept, places = torch.unique(columns, return_inverse=True)
+        selects = accepts(self.model, "logits_to_keep")
+        only = {"logits_to_keep": kept} if selects else {}
+        logits: Tensor = self.model(**inputs, use_cache=False, **only).logits
+        return logits[rows, places if logits.shape[1] == len(kept) else columns]
+
+    def logits(self, states: Tensor) -> Tensor:
+        """See `Scorer`."""
+        return _copied(states)
+
+    def chosen(self, states: Tensor, targets: Tensor, *, warp: Warp = PLAIN, entropy: bool = False) -> Chosen:
+        """See `Scorer`."""
+        return chosen_log_probs(
+            states, targets, _copied, states.shape[-1], linear=None, warp=warp, entropy=entropy
+        )
+
+
+def find_scorer(model: nn.Module) -> Scorer:
+    """Return what scores tokens with a causal model; its head alone, where a probe says that this is right.
+
+    The probe runs 2 sequences of 5 tokens. A model whose logits are something else than head and a declared soft cap
+    or scale, or that has to be called as a whole (compiled, distributed, with hooks), is called as a whole, with a
+    warning that says why.
+
+    Args:
+        model: of `transformers`.
+    """
+    try:
+        return _probed(model)
+    except _NotFoundError as error:
+        warnings.warn(
+            f"{type(model).__name__}: all logits of scored columns are computed, which takes more memory: {error}",
+            stacklevel=2,
+        )
+        return LogitsScorer(model)
+
+
+class _NotFoundError(Exception):
+    """Why a model has no head that can be run alone."""
+
+
+def _probed(model: nn.Module) -> HeadScorer:
+    if hasattr(model, "_orig_mod"):
+        raise _NotFoundError("it is compiled")
+    if not runs_forward_alone(model):
+        raise _NotFoundError("hooks are run when it is called as a whole")
+    head, body = output_head(model), getattr(_unadapted(model), "base_model", None)
+    if head is None or body is None or body is model or body is _unadapted(model):
+        raise _NotFoundError("it does not say what its head and its body are")
+    size = _unadapted(model).get_input_embeddings().num_embeddings  # type: ignore[operator]
+    device = next(model.parameters()).device
+    ids = torch.linspace(0, size - 1, 10, device=device).long().view(2, 5)
+    with torch.no_grad(), evaluating(model):
+        wanted = model(input_ids=ids, use_cache=False).logits
+        try:
+            hidden = body(input_ids=ids, use_cache=False)[0]
+            raw = head(hidden)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise _NotFoundError(f"its head and its body don't fit together ({error})") from error
+        # Those that are declared come first: while logits are small, a soft cap is hardly different from none.
+        for post in (*_declared(model), None):
+            if _agree(raw if post is None else post(raw), wanted):
+                linear = post is None and _is_linear(head, hidden, raw)
+                return HeadScorer(model, body, head, post, linear, wanted.shape[-1])
+    raise _NotFoundError("its logits are not what its head gives")
+
+
+def _is_linear(head: nn.Module, hidden: Tensor, raw: Tensor) -> bool:
+    """Whether a head is its weight and its bias: a quantised or adapted one is more."""
+    if not isinstance(head, nn.Linear) or head.weight.dtype != hidden.dtype or not runs_forward_alone(head):
+        return False
+    return _agree(F.linear(hidden, head.weight, head.bias), raw)
+
+
+def _declared(model: nn.Module) -> Iterator[Post]:
+    """What the configuration says is done to what the head gives."""
+    config: Any = getattr(model, "config", None)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    cap = getattr(text, "final_logit_softcapping", None)
+    if cap:
+        yield lambda logits: cap * torch.tanh(logits / cap)
+    for name in ("logit_scale", "output_multiplier_scale"):
+        if isinstance(scale := getattr(text, name, None), float):
+            yield lambda logits, scale=scale: logits * scale  # type: ignore[misc]
+    if divisor := getattr(text, "logits_scaling", None):
+        yield lambda logits: logits / divisor
+
+
+def _agree(found: Tensor, wanted: Tensor) -> bool:
+    if found.shape != wanted.shape:
+        return False
+    tolerance = 1e-5 if found.dtype in (torch.float32, torch.float64) else 8e-3
+    return bool((found.float() - wanted.float()).abs().max() <= tolerance * wanted.float().abs().max())
+
+
+def output_head(model: nn.Module) -> nn.Module | None:
+    """The module that makes logits of hidden states, by the name that all models of transformers have for it."""
+    get: Any = getattr(model, "get_output_embeddings", None)
+    return get() if callable(get) else None
+
+
+def _unadapted(model: nn.Module) -> nn.Module:
+    """The causal model that adapters of `peft` were put into."""
+    get: Any = getattr(model, "get_base_model", None)
+    return get() if callable(get) else model
+
+
+def accepts(module: nn.Module, name: str) -> bool:
+    """Whether the forward of a module takes a keyword."""
+    parameters = inspect.signature(module.forward).parameters
+    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Have a model, and all of its parts, in evaluation mode; each gets back the mode that it had."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def _copied(logits: Tensor) -> Tensor:
+    made = full_precision(logits)
+    return made.clone() if made is logits or _share_memory(made, logits) else made

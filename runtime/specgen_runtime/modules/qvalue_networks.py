@@ -1,0 +1,150 @@
+"""Networks of the values of discrete actions, as losses take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase, TensorDictSequential
+from torch import nn
+
+from specgen_runtime.modules.action_space import (
+    ActionSpace,
+    ActionSpaceName,
+    entry,
+    find_action_space,
+    find_var_nums,
+    joint_log_probs,
+    joint_values,
+)
+from specgen_runtime.modules.qvalue import QValueActor
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.typing import NestedKey
+
+MOST_JOINT_ACTIONS = 2**16
+"""Values of more joint actions are not computed: they would take the memory of several gigabytes for a batch."""
+
+
+class JointActionValues(TensorDictModuleBase):  # type: ignore[misc]
+    """Replaces the values of each choice of a "mult-one-hot" action by those of all joint actions, `prod(var_nums)`.
+
+    Values, `(*batch, sum(var_nums))`, are summed over the choices; of log-probabilities of atoms,
+    `(*batch, n_atoms, sum(var_nums))`, the mixture in equal parts is made.
+
+    Args:
+        action_value_key: what it reads and writes.
+        var_nums: how many values each choice has.
+        of_atoms: whether they are log-probabilities of atoms.
+
+    Raises:
+        ValueError: there are more than `MOST_JOINT_ACTIONS` joint actions.
+    """
+
+    def __init__(self, action_value_key: NestedKey, var_nums: Sequence[int], *, of_atoms: bool) -> None:
+        super().__init__()
+        if math.prod(var_nums) > MOST_JOINT_ACTIONS:
+            raise ValueError(
+                f"choices of {list(var_nums)} values make {math.prod(var_nums)} joint actions, a loss computes the values"
+                f" of {MOST_JOINT_ACTIONS} at most"
+            )
+        self.in_keys = [action_value_key]
+        self.out_keys = [action_value_key]
+        self.var_nums = tuple(var_nums)
+        self.of_atoms = of_atoms
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Replace the action values.
+
+        Raises:
+            KeyError: they are missing.
+            ValueError: there are not `sum(var_nums)` of them.
+        """
+        (key,) = self.in_keys
+        values = entry(tensordict, key, owner="JointActionValues", role="the action value")
+        joint = joint_log_probs if self.of_atoms else joint_values
+        tensordict.set(key, joint(values, self.var_nums))
+        return tensordict
+
+
+def as_qvalue_ensemble(
+    networks: nn.Module | list[nn.Module], action_space: ActionSpaceName | TensorSpec | None = None
+) -> tuple[nn.Module | list[nn.Module], ActionSpace]:
+    """As `as_qvalue_network`, of one module or of one for each member of an ensemble, whose actions are one choice.
+
+    Raises:
+        TypeError, ValueError: as `as_qvalue_network`; ValueError also if members choose actions of several kinds, or
+            "mult-one-hot" actions.
+    """
+    given = [networks] if isinstance(networks, nn.Module) else networks
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(
+            f"a network of action values must be an nn.Module, or a list of them, got {type(given).__name__}"
+        )
+    made = [as_qvalue_network(network, action_space) for network in given]
+    spaces = {space for _, space, _ in made}
+    if len(spaces) != 1:
+        raise ValueError(f"the members of an ensemble choose actions of one kind, got {sorted(spaces)}")
+    space = spaces.pop()
+    if space == "mult_one_hot":
+        raise ValueError(
+            "the members of an ensemble choose 'one-hot' or 'categorical' actions, got 'mult-one-hot'"
+        )
+    return made[0][0] if isinstance(networks, nn.Module) else [network for network, _, _ in made], space
+
+
+def as_qvalue_network(
+    network: nn.Module, action_space: ActionSpaceName | TensorSpec | None = None
+) -> tuple[TensorDictModuleBase, ActionSpace, tuple[int, ...] | None]:
+    """A network of action values as a tensordict module, how its actions are stored, and how many values choices have.
+
+    If actions are "mult-one-hot" the module writes the values of joint actions, see `JointActionValues`.
+
+    Args:
+        network: a plain module from ``"observation"`` to action values, or a tensordict module.
+        action_space: ``"one-hot"``, ``"mult-one-hot"``, ``"categorical"`` or a spec; by default what the network says
+            itself (its ``spec`` or ``action_space``).
+
+    Raises:
+        TypeError: if ``network`` is not a module.
+        ValueError: if the action space is neither given nor known to the network, the two differ, or it is
+            "mult-one-hot" and the numbers of values are not known, or make too many joint actions.
+    """
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"value_network must be an nn.Module, got {type(network).__name__}")
+    given = action_space if isinstance(action_space, TensorSpec) else None
+    if not isinstance(network, TensorDictModuleBase):
+        space = find_action_space(action_space)
+        made: TensorDictModuleBase = QValueActor(
+            network, action_space=space, var_nums=find_var_nums(space, None, given)
+        )
+    else:
+        space, made = _stored_as(network, action_space), network
+    if space != "mult_one_hot":
+        return made, space, None
+    choosing = next(
+        (module for module in made.modules() if getattr(module, "var_nums", None) is not None), None
+    )
+    own = None if choosing is None else tuple(choosing.var_nums)
+    var_nums = find_var_nums(space, own, given)
+    assert var_nums is not None
+    key: NestedKey = getattr(made if choosing is None else choosing, "action_value_key", "action_value")
+    support = getattr(choosing, "support", None)
+    joint = TensorDictSequential(made, JointActionValues(key, var_nums, of_atoms=support is not None))
+    if support is not None:
+        joint.register_buffer("support", support)
+    return joint, space, var_nums
+
+
+def _stored_as(
+    network: TensorDictModuleBase, action_space: ActionSpaceName | TensorSpec | None
+) -> ActionSpace:
+    known = getattr(network, "action_space", None)
+    if known is None:
+        known = getattr(network, "spec", None)
+    if action_space is None:
+        return find_action_space(known)
+    space = find_action_space(action_space)
+    if known is not None and find_action_space(known) != space:
+        raise ValueError(f"action_space is {space!r}, but the network chooses {known!r} actions")
+    return space
