@@ -127,7 +127,12 @@ def _run(root: Path, watch: bool, once: Callable[[Workspace], None]) -> None:
 
     workspace = Workspace(_project(root))
     if not watch:
-        once(workspace)
+        gc.disable()
+        try:
+            once(workspace)
+        finally:
+            gc.freeze()  # it all goes with the process: nobody need look through it for cycles
+            gc.enable()
         return
     try:
         while True:
