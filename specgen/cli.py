@@ -164,7 +164,8 @@ def lock(folder: Path, root: Path | None) -> None:
     It writes language_models.lock.json beside the schemas, which is committed.
     """
     from specgen.project.build import Outcome
-    from specgen.project.model_lock import LOCK_NAME, lock_models
+    from specgen.project.model_lock import LOCK_NAME
+    from specgen.project.record_models import lock_models
 
     try:
         locked = lock_models(_project(root or folder))

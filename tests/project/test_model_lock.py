@@ -14,7 +14,8 @@ from specgen_runtime.llm.models.loading import check_recorded
 
 from specgen.cli import main
 from specgen.project.chat_template import read_template
-from specgen.project.model_lock import LOCK_NAME, read_folder, tokenizer_digest
+from specgen.project.model_lock import LOCK_NAME
+from specgen.project.record_models import read_folder, tokenizer_digest
 from specgen.source.model_folders import ModelFolder, Template, folders_from_json, folders_to_json
 from tests.llm.models import CHATML, FAMILIES, tiny_model, tiny_tokenizer
 
@@ -191,7 +192,7 @@ def test_damaged_folders_and_records(project: Path) -> None:
 
 def test_nothing_is_loaded() -> None:
     code = (
-        "import sys; from pathlib import Path; from specgen.project.model_lock import read_folder;"
+        "import sys; from pathlib import Path; from specgen.project.record_models import read_folder;"
         "read_folder(Path('.')); assert not {'torch', 'transformers', 'tokenizers'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

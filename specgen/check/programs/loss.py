@@ -113,17 +113,12 @@ def _part(
         for output in outputs
         if output.name in conditions
     }
-
-    inside = set(assigned(shared.body))
     unknown = frozenset(perhaps)
-
-    picked = {made.symbol for made in loss.forward if isinstance(made.value, NetworkOutput)}
+    asked = set(assigned(shared.body))
+    asked |= {made.symbol for made in loss.forward if isinstance(made.value, NetworkOutput)}
 
     def of_class(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
-        return {
-            one: needed if one in inside or one in picked else needed.apart_from(unknown)
-            for one, needed in needs.items()
-        }
+        return {one: needed if one in asked else needed.apart_from(unknown) for one, needed in needs.items()}
 
     def around(needs: Mapping[Symbol, Condition]) -> Mapping[Symbol, Condition]:
         """What the class computes does not depend on what the data hold, but for what it asks of what a network wrote."""
