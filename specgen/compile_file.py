@@ -13,9 +13,8 @@ from specgen.link import Job
 from specgen.plan.file import PlannedEnvs, plan_envs, plan_file
 from specgen.plan.items import ModulePlan
 from specgen.schema.load import SchemaFile, load
-from specgen.source import PythonSchema, from_python, parse_yaml
+from specgen.source import PythonSchema, parse_source
 from specgen.source.gymnasium_uses import find_uses
-from specgen.source.nodes import Mapping as MappingNode
 from specgen.source.outline import Outline, content_digest, names_alone
 from specgen.values import dataclass
 
@@ -74,7 +73,7 @@ def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFil
     """
     working_on(path)
     sink = Sink()
-    root = _parse(path, source, sink)
+    root = parse_source(path, source, sink)
     if root is None:
         return Outline(path, None, False, (), (), sink.items, "", "", False), None
     file = load(path, root, sink)
@@ -134,7 +133,7 @@ def check_and_plan(
         No plan where a mistake stands in the way, and for a file of a library.
     """
     if file is None:
-        root = _parse(job.path, job.source, Sink())
+        root = parse_source(job.path, job.source, Sink())
         file = load(job.path, root, Sink()) if root is not None else None
         assert file is not None, "only files that load are compiled"
     working_on(job.path)
@@ -157,9 +156,3 @@ def check_and_plan(
     if job.output is None or envs is None or sink.has_errors or not whole:
         return sink.items, None, seen
     return sink.items, plan_file(checked, job.output, envs, imported), seen
-
-
-def _parse(path: str, source: str | PythonSchema, sink: Sink) -> MappingNode | None:
-    if isinstance(source, str):
-        return parse_yaml(path, source, sink)
-    return from_python(path, source.data, sink)

@@ -24,7 +24,7 @@ from specgen.project.store import Store
 from specgen.project.workers import Workers
 from specgen.project.write import RefusedError, Written, build_lock, remove_leftovers, replace_all, write
 from specgen.settings import Library
-from specgen.source import from_python, parse_yaml
+from specgen.source import parse_source
 from specgen.source.gymnasium_uses import Use, find_uses
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
@@ -218,11 +218,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _read_uses(path: str, source: Source) -> Iterator[Use]:
-    root = (
-        parse_yaml(path, source, Sink())
-        if isinstance(source, str)
-        else from_python(path, source.data, Sink())
-    )
+    root = parse_source(path, source, Sink())
     return find_uses(root) if root is not None else iter(())
 
 

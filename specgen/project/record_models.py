@@ -15,7 +15,7 @@ from specgen.project.config import Project
 from specgen.project.discover import read_sources
 from specgen.project.model_lock import LOCK_NAME
 from specgen.project.write import replace_all
-from specgen.source import from_python, nodes, parse_yaml
+from specgen.source import nodes, parse_source
 from specgen.source.model_folders import ModelFolder, folders_to_json
 from specgen.values import dataclass
 
@@ -198,10 +198,7 @@ def lock_models(project: Project) -> Locked:
     uses: list[Use] = []
     for path, source in sorted(sources.schemas.items()):
         mine = Sink()
-        if isinstance(source, str):
-            root = parse_yaml(path, source, mine)
-        else:
-            root = from_python(path, source.data, mine)
+        root = parse_source(path, source, mine)
         sink.extend(item for item in mine.items if root is None)
         uses += find_paths(root) if root is not None else ()
     found, elsewhere = record_folders(iter(uses), project.root, sink)

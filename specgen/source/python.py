@@ -33,6 +33,13 @@ class PythonSchema:
         return to_yaml(self.data)
 
 
+def parse_source(path: str, source: str | PythonSchema, sink: Sink) -> nodes.Mapping | None:
+    """The nodes of a schema file, whether it is written in YAML or in Python; None where it has none."""
+    if isinstance(source, str):
+        return parse_yaml(path, source, sink)
+    return from_python(path, source.data, sink)
+
+
 def shown_path(path: str) -> str:
     """The file name in diagnostics about a Python schema; its lines are those of the YAML text."""
     return f"{path} (as YAML)"
