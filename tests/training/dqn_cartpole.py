@@ -6,7 +6,6 @@ python tests/training/dqn_cartpole.py runs/dqn [--resume] [--total-frames 2000] 
 from __future__ import annotations
 
 import argparse
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,16 +26,16 @@ from torch import Tensor, nn
 @dataclass(frozen=True)
 class Config:
     seed: int = 0
-    total_frames: int = 2_400
+    total_frames: int = 1_600
     num_envs: int = 8
     warm_up_frames: int = 200
     capacity: int = 1_000
     batch_size: int = 32
     hidden: int = 32
     lr: float = 1e-3
-    eps_frames: int = 1_500
+    eps_frames: int = 1_000
     evaluate_every: int = 400
-    checkpoint_every: int = 240
+    checkpoint_every: int = 160
 
 
 class Parts:
@@ -139,7 +138,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--resume", action="store_true")
-    for name, value in vars(copy.copy(defaults)).items():
+    for name, value in vars(defaults).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     given = vars(parser.parse_args())
     folder, resume = given.pop("folder"), given.pop("resume")

@@ -8,6 +8,7 @@ from specgen_runtime.training.run_config import ConfigChangedError
 from specgen_runtime.training.run_log import read_log
 from specgen_runtime.training.schedules import cosine, exponential, linear, piecewise
 from specgen_runtime.training.streams import stream
+from specgen_runtime.training.videos import record_video
 
 __all__ = [
     "ConfigChangedError",
@@ -23,5 +24,6 @@ __all__ = [
     "piecewise",
     "read_curve",
     "read_log",
+    "record_video",
     "stream",
 ]

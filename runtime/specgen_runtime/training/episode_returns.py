@@ -12,7 +12,12 @@ from torch import Tensor
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["EpisodeReturns", "row_values"]
+__all__ = ["EpisodeReturns", "row_values", "sum_dtype"]
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """The most precise floating-point dtype of a device, for sums of many numbers."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def row_values(values: Tensor, batch_dims: int) -> Tensor:
@@ -72,7 +77,7 @@ class EpisodeReturns:
                 ended = self._summed(name, next_, key, over, time)
             else:
                 ended = torch.where(over, row_values(returns, batch.batch_dims), 0)
-            total = ended.sum(dtype=torch.float32 if ended.device.type == "mps" else torch.float64)
+            total = ended.sum(dtype=sum_dtype(ended.device))
             self._sums[name] = total if name not in self._sums else self._sums[name] + total
 
     def _summed(

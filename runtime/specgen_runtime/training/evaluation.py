@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from specgen_runtime.envs import EnvBase, ExplorationType, set_exploration_type
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.policy import as_policy
-from specgen_runtime.training.episode_returns import row_values
+from specgen_runtime.training.episode_returns import row_values, sum_dtype
 from specgen_runtime.training.state import global_random_state, set_global_random_state
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "evaluation_mode"]
 
 
 @torch.no_grad()
@@ -59,7 +59,7 @@ def evaluate(
             raise ValueError(f"evaluate: {name} must be at least 1, found {value}")
     rows = max(env.batch_size.numel(), 1)
     wanted = rows if episodes is None else episodes
-    with _apart(policy, seed), set_exploration_type(exploration):
+    with evaluation_mode(policy, seed), set_exploration_type(exploration):
         env.set_seed(seed)
         act = as_policy(env._env_layout, policy)
         found = [
@@ -73,42 +73,40 @@ def _first_episodes(
 ) -> Tensor:
     """The return of the first episode of each row: `[rows]`."""
     root = env.reset()
-    total: Tensor | None = None
-    over: Tensor | None = None
+    over = torch.zeros(env.batch_size, dtype=torch.bool, device=env.device)
+    total = torch.zeros(env.batch_size, dtype=sum_dtype(over.device), device=env.device)
     steps = 0
-    while over is None or not (bool(over.all()) or steps == max_steps):
+    while not (bool(over.all()) or steps == max_steps):
         step, root = env.step_and_maybe_reset(act(root))
         next_ = step["next"]
         summed = next_.get(key, None)
-        reward = next_.get((*key[:-1], "reward"), None) if summed is None else None
-        if summed is None and reward is None:
-            raise KeyError(f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}")
         if summed is not None:
-            now = row_values(summed, env.batch_dims).double()
+            now = row_values(summed, over.dim())
+        elif (reward := next_.get((*key[:-1], "reward"), None)) is not None:
+            now = total + row_values(reward, over.dim())
         else:
-            now = row_values(reward, env.batch_dims).double()
-            now = now if total is None else total + now
-        total = now.clone() if total is None or over is None else torch.where(over, total, now)
-        done = row_values(next_["done"], env.batch_dims)
-        over = done.clone() if over is None else over | done
+            raise KeyError(f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}")
+        total = torch.where(over, total, now)
+        over = over | row_values(next_["done"], over.dim())
         steps += 1
-    assert total is not None
     return total.reshape(-1).cpu()
 
 
 @contextmanager
-def _apart(policy: Any, seed: int) -> Iterator[None]:
-    """Torch's global generators seeded, modules in evaluation mode; all as before behind it."""
+def evaluation_mode(policy: Any, seed: int) -> Iterator[None]:
+    """Inside, torch's global generators are seeded and the policy's modules in evaluation mode; behind it all is as before."""
     before = global_random_state()
-    modules = (
-        [module for module in policy.modules() if module.training] if isinstance(policy, nn.Module) else []
-    )
+    training = [module for module in _modules(policy) if module.training]
     torch.manual_seed(seed)
-    for module in modules:
+    for module in training:
         module.training = False
     try:
         yield
     finally:
-        for module in modules:
+        for module in training:
             module.training = True
         set_global_random_state(before)
+
+
+def _modules(policy: Any) -> Iterator[nn.Module]:
+    return policy.modules() if isinstance(policy, nn.Module) else iter(())

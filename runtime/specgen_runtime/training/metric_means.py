@@ -9,6 +9,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.training.episode_returns import sum_dtype
+
 __all__ = ["MetricMeans", "named_metrics", "read_numbers"]
 
 
@@ -52,8 +54,8 @@ class MetricMeans:
         values = torch.stack([_scalar(name, value, device) for name, value in named.items()])
         names = tuple(named)
         if names not in self._sums:
-            precise = torch.float32 if values.device.type == "mps" else torch.float64
-            self._sums[names], self._counts[names] = torch.zeros_like(values, dtype=precise), 0
+            zeros = torch.zeros_like(values, dtype=sum_dtype(values.device))
+            self._sums[names], self._counts[names] = zeros, 0
         self._sums[names] += values
         self._counts[names] += 1
 
@@ -92,8 +94,7 @@ def read_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     for name, tensor in tensors.items():
         by_device.setdefault(tensor.device, []).append(name)
     for device, names in by_device.items():
-        precise = torch.float32 if device.type == "mps" else torch.float64
-        read = torch.stack([tensors[name].to(precise) for name in names]).tolist()
+        read = torch.stack([tensors[name].to(sum_dtype(device)) for name in names]).tolist()
         numbers.update(zip(names, read, strict=True))
     return {name: numbers[name] for name in values}
 
@@ -101,12 +102,10 @@ def read_numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def _scalar(name: str, value: Any, device: torch.device | None = None) -> Tensor:
     """A metric as a tensor of no dimensions, without its gradient; a number becomes one on `device`."""
     if isinstance(value, Tensor):
-        value = value.detach()
-        if value.dim():
-            value = value.to(
-                torch.get_default_dtype() if not value.is_floating_point() else value.dtype
-            ).mean()
-        return value
+        number: Tensor = value.detach()
+        if not number.dim():
+            return number
+        return (number if number.is_floating_point() else number.to(torch.get_default_dtype())).mean()
     if isinstance(value, bool | int | float):
         return torch.tensor(float(value), device=device)
     raise TypeError(f"metric {name} is a {type(value).__name__}: metrics are tensors or numbers")

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from tensordict import is_tensor_collection
 from torch import Tensor
@@ -15,10 +16,13 @@ from specgen_runtime.data.plain_values import from_plain, to_plain
 __all__ = ["global_random_state", "plain_state", "restored_state", "set_global_random_state"]
 
 _TENSORDICT = "__tensordict__"
+_PLAIN = (type(None), bool, int, float, str, torch.Size, torch.dtype, torch.device)
 
 
 def plain_state(state: Any, path: str = "") -> Any:
     """A state as tensors, numbers, text, and dicts, lists and tuples of them; tensordicts are described.
+
+    NumPy's numbers become Python's.
 
     Args:
         state: what a `state_dict` gave.
@@ -42,7 +46,9 @@ def plain_state(state: Any, path: str = "") -> Any:
         return dict(entries)
     if type(state) in (list, tuple):
         return type(state)(plain_state(value, f"{path}[{place}]") for place, value in enumerate(state))
-    if state is None or isinstance(state, bool | int | float | str | torch.Size | torch.dtype | torch.device):
+    if isinstance(state, np.bool_ | np.number):
+        return state.item()
+    if type(state) in _PLAIN:
         return state
     raise TypeError(
         f"the state of the training holds an object of class {type(state).__name__} at {path or 'its root'}, which"
@@ -66,8 +72,8 @@ def restored_state(plain: Any) -> Any:
 
 def global_random_state() -> dict[str, Any]:
     """The states of torch's global generators: of the CPU, and of all CUDA devices that were used."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []
-    return {"cpu": torch.get_rng_state(), "cuda": cuda}
+    used: Any = torch.cuda.is_initialized
+    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if used() else []}
 
 
 def set_global_random_state(state: Mapping[str, Any]) -> None:
