@@ -70,7 +70,7 @@ class EpisodeReturns:
         over = row_values(done, batch.batch_dims)
         count = over.sum()
         self._episodes = count if self._episodes is None else self._episodes + count
-        time = batch.names.index("time") if batch._has_names() and "time" in batch.names else None
+        time = batch.names.index("time") if "time" in batch.names else None
         for name, key in self.keys.items():
             returns = next_.get(key, None)
             if returns is None:
