@@ -111,7 +111,9 @@ def test_the_video_shows_the_episode(tmp_path: Path, batch: list[int]) -> None:
     length = int(rows["next", "done"].flatten().int().argmax()) + 1
     x = torch.cat([rows["x"][:length], rows["next", "x"][length - 1 : length]])
     columns = ((x + 2.4) / 4.8 * 19).long()
-    assert duration(tmp_path / "sub" / "cart.gif") == pytest.approx((length + 1) * 30, rel=0.15)  # 33 ms each, in hundredths of a second
+    assert duration(tmp_path / "sub" / "cart.gif") == pytest.approx(
+        (length + 1) * 30, rel=0.15
+    )  # 33 ms each, in hundredths of a second
     expected = [
         int(column) for place, column in enumerate(columns) if place == 0 or column != columns[place - 1]
     ]

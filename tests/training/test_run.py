@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import threading
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -132,6 +137,45 @@ def test_what_can_not_be_counted(tmp_path: Path) -> None:
         run.count(Pendulum(batch_size=[2]).rollout(3))
         with pytest.raises(ValueError, match=r"environments of batch size \[2\], found one of \[5\]"):
             run.count(Pendulum(batch_size=[5]).rollout(3))
+
+
+def test_a_batch_that_is_written_over(tmp_path: Path) -> None:
+    data = moments([[1.0], [2.0]], [[True], [True]])[:, 0]
+    with run_in(tmp_path) as run:
+        for _ in range(100):
+            run.count(data)
+            data["next", "reward"].add_(1)
+        row = run.log()
+    assert (row["episodes"], row["return"]) == (200, 1.5 + 99 / 2)
+
+
+def test_a_checkpoint_between_two_rows_changes_nothing(tmp_path: Path) -> None:
+    """The returns so far and the metrics are in it, and those of episodes that go on."""
+    env = CartPoleTrain(batch_size=[3])
+    env.set_seed(1)
+    steps = env.rollout(150, break_when_any_done=False).exclude(("next", "episode_reward")).unbind(1)
+
+    def half(run: Run, part: Any) -> None:
+        for number, step in enumerate(part):
+            run.count(step)
+            run.add({"loss": 0.1 * number})
+
+    with run_in(tmp_path / "whole") as whole:
+        half(whole, steps[:70])
+        half(whole, steps[70:])
+        expected = whole.log()
+    with run_in(tmp_path / "cut") as cut:
+        half(cut, steps[:70])
+        cut.save()
+        half(cut, steps[70:100])
+    with run_in(tmp_path / "cut", resume=True) as again:
+        half(again, steps[70:])
+        found = again.log()
+    timed = ("seconds", "frames_per_second")
+    assert {name: found[name] for name in expected if name not in timed} == {
+        name: value for name, value in expected.items() if name not in timed
+    }
+    assert found["episodes"] > 5
 
 
 def test_metrics_are_means_over_all_updates(tmp_path: Path) -> None:
@@ -283,3 +327,121 @@ def test_lines_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("500/1000 frames  evaluation 1")
     assert said[1:] == [f"resumed {tmp_path} at 500 frames", "lr was 0.1, is 0.2 from here on"]
+
+
+def test_a_bar_in_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with run_in(tmp_path, progress=True) as run:
+        run.count(CartPole(batch_size=[10]).rollout(5))
+        run.log(evaluation=3)
+    said = capsys.readouterr().err
+    assert "/1000" in said
+    assert "evaluation 3" in said
+
+
+class FakeWriter:
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, folder: str, purge_step: int | None) -> None:
+        self.folder, self.purge_step, self.scalars, self.closed = folder, purge_step, [], False
+        self.made.append(self)
+
+    def add_text(self, name: str, text: str) -> None:
+        self.text = (name, text)
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.scalars.append((name, value, step))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = FakeWriter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setattr(FakeWriter, "made", [])
+    with run_in(tmp_path, loggers=["tensorboard"]) as run:
+        run.frames = 7
+        run.log(evaluation=3)
+        run.save()
+    with run_in(tmp_path, loggers=["tensorboard"], resume=True):
+        pass
+    first, second = FakeWriter.made
+    assert ("evaluation", 3, 7) in first.scalars
+    assert "lr: 0.1" in first.text[1]
+    assert first.folder == str(tmp_path / "tensorboard")
+    assert first.closed
+    assert (first.purge_step, second.purge_step) == (None, 8)  # what is behind the checkpoint is hidden
+
+
+def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[dict[str, Any]] = []
+    logged: list[tuple[dict[str, float], int]] = []
+
+    class FakeRun:
+        id = "abc"
+
+        def log(self, numbers: dict[str, float], step: int) -> None:
+            logged.append((numbers, step))
+
+        def finish(self) -> None:
+            logged.append(({}, -1))
+
+    module = types.ModuleType("wandb")
+    module.init = lambda **options: begun.append(options) or FakeRun()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    for resume in (False, True):
+        with run_in(tmp_path, loggers=["wandb"], resume=resume) as run:
+            run.frames = 7
+            run.log(evaluation=3)
+            run.save()
+    assert [(options["id"], options["resume"]) for options in begun] == [(None, None), ("abc", "allow")]
+    assert begun[0]["config"] == {"lr": 0.1, "sizes": [64, 64]}
+    assert [(numbers.get("evaluation"), step) for numbers, step in logged] == [(3, 7), (None, -1)] * 2
+
+
+def test_loggers_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match=r"needs the package wandb: pip install 'specgen-rl\[wandb\]'"):
+        run_in(tmp_path / "a", loggers=["wandb"]).__enter__()
+    with run_in(tmp_path / "a"):  # nothing was begun there
+        pass
+    with pytest.raises(ValueError, match="there is no 'mlflow', only tensorboard, wandb"):
+        run_in(tmp_path / "b", loggers=["mlflow"]).__enter__()
+
+
+def test_the_second_ctrl_c_ends_at_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with run_in(tmp_path) as run:
+        run.frames = 5
+        assert not run.due("checkpoint", 100)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not run.due("evaluate", 100)
+        assert run.due("checkpoint", 100)
+        with pytest.raises(SystemExit) as ended:
+            run.save()
+        assert ended.value.code == 130
+        assert (tmp_path / "checkpoint-5" / "state.pt").is_file()
+        with pytest.raises(SystemExit) as at_once:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert at_once.value.code == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    assert capfd.readouterr().err.count("Ctrl-C again ends at once") == 1
+
+
+def test_a_thread_gets_no_signals(tmp_path: Path) -> None:
+    found: list[int] = []
+
+    def train() -> None:
+        with run_in(tmp_path) as run:
+            run.frames = 3
+            run.save()
+            found.append(run.frames)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert found == [3]
