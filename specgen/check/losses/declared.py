@@ -283,6 +283,7 @@ class Declared:
                 network.optional,
                 plain=network.plain == "delta",
                 trains=network.trains,
+                keys=network.keys,
             )
         ]
 
