@@ -285,6 +285,7 @@ class Declared:
                 network.optional,
                 plain=network.plain == "delta",
                 trains=network.trains,
+                keys=network.keys,
             )
         ]
 

@@ -48,6 +48,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
     """The `LossModule` subclass."""
     inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
     updating = {one.update for one in loss.modules}
+    accepted = {role.name: role.accepted for role in loss.roles}
     read = [
         role
         for role in loss.roles
@@ -86,6 +87,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
                 reparameterized(loss, n),
                 n.plain,
                 n.trains,
+                tuple((what, accepted[role]) for role, what in n.keys.items()),
             )
             for n in loss.networks
         ),
