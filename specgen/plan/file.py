@@ -87,7 +87,9 @@ def plan_file(
 
         items.append(plan_pipeline(pipeline))
         trained |= pipeline_imports(pipeline.value, checked.module)
-    further = trained | {name: Import(other.module, name) for other in modules.values() for name in other.names}
+    further = trained | {
+        name: Import(other.module, name) for other in modules.values() for name in other.names
+    }
     named = [
         instance.transform
         for chain in checked.chains.values()

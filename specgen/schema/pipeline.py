@@ -174,9 +174,9 @@ class Replay(Declaration):
     warm_up_frames: Quantity | None = None
     updates: Quantity | None = None
     storage: Literal["memory", "memmap", "device"] = "memory"
-    sampler: Annotated[Literal["uniform", "without_replacement"] | Sampler, Field(union_mode="left_to_right")] = (
-        "uniform"
-    )
+    sampler: Annotated[
+        Literal["uniform", "without_replacement"] | Sampler, Field(union_mode="left_to_right")
+    ] = "uniform"
     n_step: Quantity | None = None
 
 

@@ -8,6 +8,7 @@ from specgen.check.pipelines.model import (
     PipelineData,
     RecordedData,
     ReplayData,
+    SamplerKind,
     Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
@@ -54,7 +55,11 @@ class DataReader:
             declared = getattr(self.pipeline.data, kind)
             if getattr(declared, field) is None:
                 span = self.file.key_span(*self.path, "data", kind)
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`", help=f"write `{field}: {example}`"))
+                self.sink.add(
+                    rules.MISSING_PART.at(
+                        span, f"`{kind}` needs `{field}`", help=f"write `{field}: {example}`"
+                    )
+                )
             self._complete = False
         return setting
 
@@ -76,7 +81,9 @@ class DataReader:
             return None
         if size is not None and count is not None:
             span = self.file.key_span(*self.path, "data", kind, "minibatches")
-            self.sink.add(rules.CHOICE.at(span, "`minibatches` says what `minibatch_size` says", help="leave out one"))
+            self.sink.add(
+                rules.CHOICE.at(span, "`minibatches` says what `minibatch_size` says", help="leave out one")
+            )
         if size is None and count is None:
             count = self.numbers.default("minibatches", 1)
         frames = num_envs.default * num_steps.default
@@ -112,7 +119,8 @@ class DataReader:
             num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, alpha, beta, n_step
         )  # fmt: skip
 
-    def _sampler(self, declared: Replay):  # type: ignore[no-untyped-def]
+    def _sampler(self, declared: Replay) -> tuple[SamplerKind, Setting | None, Amount | None]:
+        """How frames are drawn, and the two powers of a prioritized sampler."""
         if not isinstance(declared.sampler, Sampler):
             return declared.sampler, None, None
         place = ("data", "replay", "sampler", "prioritized")
@@ -130,7 +138,9 @@ class DataReader:
         batch_size = self._needed("recorded", "batch_size", "256")
         if declared.path is None:
             span = self.file.key_span(*self.path, "data", "recorded")
-            self.sink.add(rules.MISSING_PART.at(span, "`recorded` needs `path`", help="write `path: data/pendulum`"))
+            self.sink.add(
+                rules.MISSING_PART.at(span, "`recorded` needs `path`", help="write `path: data/pendulum`")
+            )
             self._complete = False
         if batch_size is None or declared.path is None:
             return None

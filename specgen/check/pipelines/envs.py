@@ -32,7 +32,9 @@ def environment(
     span = file.span(*path, "env")
     if isinstance(pipeline.env, dict):
         if len(pipeline.env) != 1:
-            sink.add(rules.CHOICE.at(span, "a pipeline has one environment", help="write `env: CartPoleTrain`"))
+            sink.add(
+                rules.CHOICE.at(span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
+            )
             return None
         (name,) = pipeline.env
         span = file.key_span(*path, "env", name)

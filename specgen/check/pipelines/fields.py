@@ -92,12 +92,22 @@ _FACTS = (
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
 
-OPTIMIZER_EPS = Fact("optimizer_eps", "float", "what is added to the optimizer's denominator", _POSITIVE, called="eps")
-OPTIMIZER_ALPHA = Fact("optimizer_alpha", "float", "decay of the mean of squared gradients", _FRACTION, called="alpha")
-FIXED_SCALE = Fact("scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed")
-TOTAL_FRAMES = Fact("total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames")
+OPTIMIZER_EPS = Fact(
+    "optimizer_eps", "float", "what is added to the optimizer's denominator", _POSITIVE, called="eps"
+)
+OPTIMIZER_ALPHA = Fact(
+    "optimizer_alpha", "float", "decay of the mean of squared gradients", _FRACTION, called="alpha"
+)
+FIXED_SCALE = Fact(
+    "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
+)
+TOTAL_FRAMES = Fact(
+    "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
+)
 TOTAL_UPDATES = Fact("total_updates", "int", "updates", _COUNT, called="updates")
-STOP_RETURN = Fact("stop_return", "float", "mean return of an evaluation that ends the training", called="return")
+STOP_RETURN = Fact(
+    "stop_return", "float", "mean return of an evaluation that ends the training", called="return"
+)
 EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
 EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")
 CHECKPOINT_EVERY = Fact("checkpoint_every", "int", "{unit} between two checkpoints", _COUNT, called="every")

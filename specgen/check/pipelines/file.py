@@ -58,7 +58,7 @@ def check_pipelines(
         declared_envs={*module.envs, *module.chains, *visible["envs"], *visible["chains"]},
         declared_losses={*module.losses, *visible["losses"]},
     )
-    found: dict[str, Checked[CheckedPipeline]] = {}
+    made: dict[str, Checked[CheckedPipeline]] = {}
     concrete = [name for name, one in module.pipelines.items() if not one.abstract]
     for name in concrete[1:]:
         notes = [Note("the first one", file.key_span("pipelines", concrete[0]))]
@@ -69,5 +69,5 @@ def check_pipelines(
         if mine[name].node is not None:
             pipeline = check_pipeline(whole, name, checked.module, seen, sink)
             if pipeline is not None:
-                found[name] = pipeline
-    return found, mine
+                made[name] = pipeline
+    return made, mine

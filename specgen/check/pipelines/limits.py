@@ -41,7 +41,11 @@ def read_limits(
         if getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
-            sink.add(rules.MISSING_PART.at(file.key_span(*path, "stop"), message, help=f"write `{needed}: 100_000`"))
+            sink.add(
+                rules.MISSING_PART.at(
+                    file.key_span(*path, "stop"), message, help=f"write `{needed}: 100_000`"
+                )
+            )
         return None
     unit = "updates" if recorded else "frames"
     every = numbers.setting("evaluate", "every", fact=_of(EVALUATE_EVERY, unit))

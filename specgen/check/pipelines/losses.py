@@ -125,7 +125,9 @@ def _is_number(param: Parameter, node: object) -> bool:
     return not isinstance(node.value, bool) and not (param.optional and node.value == "null")
 
 
-def with_networks(found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile) -> PipelineLoss:
+def with_networks(
+    found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile
+) -> PipelineLoss:
     """The loss with its networks."""
     loss, given = found.loss, found.given({network.name for network in networks})
     terms = tuple(term.name for term in loss.terms if given.holds(loss.when.get(term.name)))

@@ -14,6 +14,8 @@ from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
+ScaleKind = Literal["state", "parameter", "fixed"]
+SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class PolicyHead:
 
     family: Family
     action: Entry
-    scale: Literal["state", "parameter", "fixed"] | None = None
+    scale: ScaleKind | None = None
     value: Setting | None = None
     mask: Key | None = None
     log_prob_key: Key | None = None
@@ -255,7 +257,7 @@ class ReplayData:
     warm_up_frames: Setting
     updates: Setting
     storage: Literal["memory", "memmap", "device"]
-    sampler: Literal["uniform", "without_replacement", "prioritized"]
+    sampler: SamplerKind
     alpha: Setting | None = None
     beta: Amount | None = None
     n_step: Setting | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
@@ -15,6 +14,7 @@ from specgen.check.pipelines.model import (
     PipelineNetwork,
     PolicyHead,
     QValueHead,
+    ScaleKind,
     Setting,
     ValueHead,
 )
@@ -80,7 +80,9 @@ class NetworkReader:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
         if role.kept or len(role.outputs) > 1 or role.buffers:
-            message = f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
+            message = (
+                f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
+            )
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
             return None
         if body.mlp is None:
@@ -135,7 +137,9 @@ class NetworkReader:
             if key not in known:
                 span = self.file.span(*self.path, "networks", name, "in", index)
                 help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
-                self.sink.add(rules.NETWORK_INPUT.at(span, f"nobody writes `{key}`, which `{name}` reads", help=help))
+                self.sink.add(
+                    rules.NETWORK_INPUT.at(span, f"nobody writes `{key}`, which `{name}` reads", help=help)
+                )
                 return None
             found.append(known[key])
         if not body.in_:
@@ -163,7 +167,9 @@ class NetworkReader:
     def _is_vector(entry: Entry) -> bool:
         """Whether linear layers can read an entry as it is."""
         onehot = entry.spec.kind == "onehot"
-        return len(entry.stored_shape) == 1 and (entry.type.dtype == "float32" or (onehot and entry.role == "action"))
+        return len(entry.stored_shape) == 1 and (
+            entry.type.dtype == "float32" or (onehot and entry.role == "action")
+        )
 
     def _head(
         self, name: str, role: LossNetwork, body: NetworkBody
@@ -178,7 +184,7 @@ class NetworkReader:
                 return None
         if role.action is not None and len(role.value.dims) == 1:
             return self._qvalue(name, role)
-        sizes = [self._size(name, size, body) for size in role.value.dims]
+        sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
         (output, _), *_ = role.outputs
@@ -240,7 +246,8 @@ class NetworkReader:
             return None
         scale, value = self._scale(name, body, family)
         log_prob = next(
-            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain), None
+            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
+            None,
         )
         size = action.spec.classes if family.support in ("index", "onehot") else math.prod(action.type.shape)
         outputs = size * (2 if scale == "state" else 1)
@@ -274,18 +281,22 @@ class NetworkReader:
         self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
         return None
 
-    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple:  # type: ignore[type-arg]
+    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
         """The kind of scale that a policy has, and its number."""
         if not family.scaled:
             if body.scale is not None:
                 span = self.file.key_span(*self.path, "networks", name, "scale")
-                self.sink.add(rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out"))
+                self.sink.add(
+                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
+                )
             return None, None
         if not isinstance(body.scale, Scale):
             return "state", None
         place = ("networks", name, "scale")
         if body.scale.parameter is not None and body.scale.fixed is None:
-            return "parameter", self.numbers.setting(*place, "parameter", owner=name, fact=FIELDS["parameter"])
+            return "parameter", self.numbers.setting(
+                *place, "parameter", owner=name, fact=FIELDS["parameter"]
+            )
         if body.scale.fixed is not None and body.scale.parameter is None:
             return "fixed", self.numbers.setting(*place, "fixed", owner=name, fact=FIXED_SCALE)
         span = self.file.span(*self.path, *place)
@@ -306,8 +317,3 @@ def _spec(entry: Entry) -> str:
     if spec.kind in ("categorical", "onehot"):
         return f"{spec.kind}({spec.n})"
     return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")
-
-
-def unused(names: Collection[str]) -> str:
-    """Names as a message lists them."""
-    return ", ".join(f"`{name}`" for name in names)

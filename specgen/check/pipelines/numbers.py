@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
 from specgen.check.pipelines.fields import FIELDS, Fact
-from specgen.check.pipelines.model import Amount, Setting
+from specgen.check.pipelines.model import Amount, Setting, SettingKind
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import parse, tree
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar
-from specgen.values import dataclass
 
 SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential": "end"}
 """The functions of a counter that a number may be, each with what its second argument is called."""
@@ -32,7 +30,7 @@ class Numbers:
     def declare(self, params: Mapping[str, Parameter]) -> None:
         """Take the `params` of the pipeline, which other fields may name."""
         for name, param in params.items():
-            kind = "int" if param.kind == "int" else "float"
+            kind: SettingKind = "int" if param.kind == "int" else "float"
             made = Setting(name, kind, param.default, param.doc, param.range, param.span or self._span())
             self._declared[name] = self.settings[name] = made
 
@@ -101,7 +99,9 @@ class Numbers:
         """A declared setting, which is to be in the range of each field that names it."""
         for sign, bound in fact.range:
             if not COMPARISONS[sign](setting.default, bound):
-                message = f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
+                message = (
+                    f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
+                )
                 self.sink.add(rules.OUT_OF_RANGE.at(span, message, help=fact.help))
         wider = tuple(dict.fromkeys((*setting.range, *fact.range)))
         kind = "int" if fact.kind == "int" else setting.kind
@@ -150,7 +150,9 @@ class Numbers:
         if not fact.scheduled:
             self.sink.add(
                 rules.SCHEDULE.at(
-                    node.span, f"`{fact.field}` stays as it is in training, and has no schedule", help="write a number"
+                    node.span,
+                    f"`{fact.field}` stays as it is in training, and has no schedule",
+                    help="write a number",
                 )
             )
             return None
@@ -174,7 +176,9 @@ class Numbers:
         if isinstance(expr, tree.Unary):
             sign, expr = (-1 if expr.op == "-" else 1), expr.operand
         if not isinstance(expr, tree.Literal) or isinstance(expr.value, bool):
-            self.sink.add(rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames"))
+            self.sink.add(
+                rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames")
+            )
             return None
         value = sign * expr.value
         text = node.text[expr.start : expr.end]
@@ -182,19 +186,14 @@ class Numbers:
         return self._number(number, fact, owner)
 
 
-@dataclass(frozen=True)
-class GivenArgument:
-    """What a loss is given for a parameter: a setting, or a value."""
-
-    setting: Setting | None
-    value: object
-
-
 def fact_of(param: Parameter, *, nonzero: bool) -> Fact:
     """What is known of a parameter of a loss that becomes a hyper-parameter."""
-    kind = "int" if param.kind == "int" else "float"
+    kind: SettingKind = "int" if param.kind == "int" else "float"
     range = (*param.range, (">", 0.0)) if nonzero and (">=", 0) in param.range else param.range
-    return Fact(param.name, kind, param.doc or f"`{param.name}` of the loss", tuple(range), shared=param.name == "gamma")
-
-
-__all__ = ["SCHEDULES", "GivenArgument", "Numbers", "fact_of", "schema_rules"]
+    return Fact(
+        param.name,
+        kind,
+        param.doc or f"`{param.name}` of the loss",
+        tuple(range),
+        shared=param.name == "gamma",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specgen.check.pipelines.fields import FIELDS, Fact, OPTIMIZER_ALPHA, OPTIMIZER_EPS
+from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
 from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, Span, suggestion
@@ -21,7 +21,9 @@ class OptimizerReader:
     ) -> None:
         self.file, self.path, self.loss, self.numbers, self.sink = file, path, loss, numbers, sink
 
-    def optimizers(self, declared: OptimizerGroup | dict[str, OptimizerGroup]) -> tuple[PipelineOptimizer, ...]:
+    def optimizers(
+        self, declared: OptimizerGroup | dict[str, OptimizerGroup]
+    ) -> tuple[PipelineOptimizer, ...]:
         """The optimizers, in order; what is wrong with them is reported."""
         if isinstance(declared, OptimizerGroup):
             found = [self._optimizer("", declared, ("optimizer",))]
@@ -46,7 +48,11 @@ class OptimizerReader:
         lr = self.numbers.amount(*place, kind, "lr", owner=name, fact=self._fact("lr", name))
         if lr is None:
             if getattr(group, kind).lr is None:
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs a step size", help=f"write `{kind}: {{lr: 3.0e-4}}`"))
+                self.sink.add(
+                    rules.MISSING_PART.at(
+                        span, f"`{kind}` needs a step size", help=f"write `{kind}: {{lr: 3.0e-4}}`"
+                    )
+                )
             return None
         settings: dict[str, Setting] = {}
         for field in type(getattr(group, kind)).model_fields:
@@ -55,9 +61,13 @@ class OptimizerReader:
                 if setting is not None:
                     settings[field] = setting
         every = self.numbers.setting(*place, "every", owner=name, fact=self._fact("every", name))
-        norm = self.numbers.setting(*place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name))
+        norm = self.numbers.setting(
+            *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
+        )
         parts = self._parts(group, place)
-        return None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
+        return (
+            None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
+        )
 
     def _fact(self, field: str, name: str) -> Fact:
         """A field, with the name of its optimizer in front where there are several."""

@@ -55,11 +55,15 @@ def whole_pipelines(
     for name in file.module.pipelines:
         merger.make(name)
     whole = MappingNode(
-        tuple((key, merger.parents[key.text].node or node) for key, node in nodes.entries), nodes.span, nodes.lost
+        tuple((key, merger.parents[key.text].node or node) for key, node in nodes.entries),
+        nodes.span,
+        nodes.lost,
     )
     entries = tuple((key, whole if key.text == "pipelines" else node) for key, node in file.root.entries)
     pipelines = {
-        name: Pipeline.model_validate(to_data(node)) if (node := merger.parents[name].node) is not None else one
+        name: Pipeline.model_validate(to_data(node))
+        if (node := merger.parents[name].node) is not None
+        else one
         for name, one in file.module.pipelines.items()
     }
     module = file.module.model_copy(update={"pipelines": pipelines})
@@ -87,7 +91,9 @@ class _Merger:
             self._open.append(name)
             parent = self._parent(name, base)
             self._open.pop()
-            whole = None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
+            whole = (
+                None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
+            )
         self.parents[name] = ParentPipeline(name, whole)
         return self.parents[name]
 

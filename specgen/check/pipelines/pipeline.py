@@ -11,7 +11,7 @@ from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.estimators import read_estimation
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import LossArguments, read_loss, with_networks
+from specgen.check.pipelines.losses import read_loss, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
@@ -86,9 +86,16 @@ class _Pipeline:
             return None
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
-        env = environment(self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink)
+        env = environment(
+            self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
+        )
         arguments = read_loss(
-            self.file, self.path, dict(self.visible.losses), self.visible.declared_losses, self.numbers, self.sink
+            self.file,
+            self.path,
+            dict(self.visible.losses),
+            self.visible.declared_losses,
+            self.numbers,
+            self.sink,
         )
         data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
         if env is None or arguments is None:
@@ -102,10 +109,9 @@ class _Pipeline:
         estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
         acting = self._acting(env, loss, isinstance(data, RecordedData))
         targets = self._targets(loss)
-        optimizers: tuple = ()  # type: ignore[type-arg]
-        if pipeline.optimizer is not None:
-            reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
-            optimizers = reader.optimizers(pipeline.optimizer)
+        assert pipeline.optimizer is not None
+        reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
+        optimizers = reader.optimizers(pipeline.optimizer)
         limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
         if data is None or acting is None or limits is None:
             return None
@@ -143,7 +149,9 @@ class _Pipeline:
         missing = {name: text for name, text in needed.items() if getattr(pipeline, name) is None}
         for name, text in missing.items():
             message = f"`{self.name}` says no `{name}`"
-            self.sink.add(rules.MISSING_PART.at(self.file.key_span(*self.path), message, help=f"write `{text}`"))
+            self.sink.add(
+                rules.MISSING_PART.at(self.file.key_span(*self.path), message, help=f"write `{text}`")
+            )
         return not missing
 
     def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
@@ -174,7 +182,11 @@ class _Pipeline:
         draws = isinstance(chosen.head, PolicyHead) and not chosen.head.family.certain
         if exploration is None and not draws and not recorded and not self._said_explore():
             span = self.file.key_span(*self.path)
-            action = "epsilon_greedy: {eps: 0.1}" if isinstance(chosen.head, QValueHead) else "gaussian: {sigma: 0.1}"
+            action = (
+                "epsilon_greedy: {eps: 0.1}"
+                if isinstance(chosen.head, QValueHead)
+                else "gaussian: {sigma: 0.1}"
+            )
             message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
             help = f"write `policy: {{explore: {{{action}}}}}`"
             self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
@@ -260,6 +272,3 @@ class _Pipeline:
             span = self.file.key_span(*self.path, "data", "replay", "sampler")
             message = f"frames are drawn by priorities, and `{name}` writes none"
             self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
-
-
-

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from specgen.check.losses.forward import NetworkBuffer
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
-from specgen.check.losses.trained import trained_by_terms
 from specgen.check.losses.needs import next_symbol, stored_symbol
 from specgen.check.losses.projection import PROJECT
+from specgen.check.losses.trained import trained_by_terms
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest

@@ -40,12 +40,16 @@ def _doc(setting: Setting) -> str:
 def _tightest(setting: Setting) -> tuple[tuple[str, float], ...]:
     """The range without bounds that others imply."""
     above = dict(setting.range).get(">")
-    return tuple((sign, bound) for sign, bound in setting.range if sign != ">=" or above is None or bound > above)
+    return tuple(
+        (sign, bound) for sign, bound in setting.range if sign != ">=" or above is None or bound > above
+    )
 
 
 def _check(setting: Setting) -> Code:
     function = f"{setting.kind}_param"
-    words = "".join(f", {_WORDS[sign]}={literal(_number(setting, bound))}" for sign, bound in _tightest(setting))
+    words = "".join(
+        f", {_WORDS[sign]}={literal(_number(setting, bound))}" for sign, bound in _tightest(setting)
+    )
     return using(f"{function}({literal(setting.name)}, self.{setting.name}{words})", function)
 
 

@@ -31,8 +31,19 @@ _MODULES = (
     "TruncatedNormal",
     "ValueOperator",
 )
-_DATA = ("LazyMemmapStorage", "LazyTensorStorage", "PrioritizedSampler", "SamplerWithoutReplacement", "TensorDictReplayBuffer")
-_TENSORDICT = ("AddStateIndependentNormalScale", "NormalParamExtractor", "TensorDictModule", "TensorDictSequential")
+_DATA = (
+    "LazyMemmapStorage",
+    "LazyTensorStorage",
+    "PrioritizedSampler",
+    "SamplerWithoutReplacement",
+    "TensorDictReplayBuffer",
+)
+_TENSORDICT = (
+    "AddStateIndependentNormalScale",
+    "NormalParamExtractor",
+    "TensorDictModule",
+    "TensorDictSequential",
+)
 
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),

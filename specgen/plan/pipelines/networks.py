@@ -34,7 +34,12 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
     lines, returns, uses = _body(network)
     return FunctionPlan(
-        network.name, args, named(returns), tuple(_doc(network)), tuple(map(Line, lines)), uses=frozenset(uses)
+        network.name,
+        args,
+        named(returns),
+        tuple(_doc(network)),
+        tuple(map(Line, lines)),
+        uses=frozenset(uses),
     )
 
 
@@ -50,7 +55,11 @@ def _doc(network: PipelineNetwork) -> list[str]:
     match network.head:
         case PolicyHead(family, action):
             what = "an action" if family.certain else f"a distribution ({family.name}) over"
-            gives = f"{what} `{action.dotted}`, {_type(action)}" if not family.certain else f"`{action.dotted}`, {_type(action)}"
+            gives = (
+                f"{what} `{action.dotted}`, {_type(action)}"
+                if not family.certain
+                else f"`{action.dotted}`, {_type(action)}"
+            )
         case QValueHead():
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
@@ -66,7 +75,7 @@ def _type(entry: Entry) -> str:
     shape = f" [{', '.join(map(str, entry.stored_shape))}]"
     low, high = spec.low, spec.high
     finite = all(isinstance(bound, int | float) and math.isfinite(bound) for bound in (low, high))
-    return f"{spec.dtype}{shape}" + (f" in [{low:g}, {high:g}]" if finite else "")  # type: ignore[str-format]
+    return f"{spec.dtype}{shape}" + (f" in [{low:g}, {high:g}]" if finite else "")
 
 
 def _layers(network: PipelineNetwork) -> str:
@@ -77,7 +86,9 @@ def _layers(network: PipelineNetwork) -> str:
     words.append(f"activation_class={_ACTIVATIONS[network.activation]}")
     if network.layer_norm:
         words.append("norm_class=nn.LayerNorm")
-        words.append(f'norm_kwargs=[{", ".join(f"dict(normalized_shape={cell})" for cell in cells.split(", "))}]')
+        words.append(
+            f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
+        )
     return f"MLP({', '.join(words)})"
 
 

@@ -55,7 +55,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         soft = pipeline.targets.kind == "soft"
         word = "tau" if soft else "value_network_update_interval"
         name = "SoftUpdate" if soft else "HardUpdate"
-        yield _part("updater", using(f"{name}(self.loss, {word}=config.{pipeline.targets.amount.name})", name))
+        yield _part(
+            "updater", using(f"{name}(self.loss, {word}=config.{pipeline.targets.amount.name})", name)
+        )
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     yield from _data(pipeline)
@@ -118,7 +120,10 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
             words.append(f"action_mask_key={key_text(head.mask)}")
     else:
         name = "AdditiveGaussianModule"
-        words += [f"sigma_init=config.{exploration.amount.name}", f"sigma_end=config.{exploration.amount.name}"]
+        words += [
+            f"sigma_init=config.{exploration.amount.name}",
+            f"sigma_end=config.{exploration.amount.name}",
+        ]
         words.append("safe=True")
     if head.action.key != ("action",):
         words.append(f"action_key={key_text(head.action.key)}")
@@ -131,7 +136,11 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
 def _collector(pipeline: CheckedPipeline) -> Code:
     data = pipeline.data
     assert not isinstance(data, RecordedData)
-    words = ["self.env", "self.policy", f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}"]
+    words = [
+        "self.env",
+        "self.policy",
+        f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}",
+    ]
     words.append("total_frames=-1")
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:
@@ -187,25 +196,31 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         return
     if isinstance(data, RecordedData):
         yield _part("sampling", _generator("buffer"))
-        yield _part("recorded", using(f"TensorDict.load_memmap({literal(data.path)}).reshape(-1)", "TensorDict"))
+        yield _part(
+            "recorded", using(f"TensorDict.load_memmap({literal(data.path)}).reshape(-1)", "TensorDict")
+        )
         storage = "LazyTensorStorage(len(self.recorded))"
         words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
         yield _part(
-            "buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", "TensorDictReplayBuffer", "LazyTensorStorage")
+            "buffer",
+            using(
+                f"TensorDictReplayBuffer({', '.join(words)})", "TensorDictReplayBuffer", "LazyTensorStorage"
+            ),
         )
         return
     capacity = f"config.{data.capacity.name}"
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     words, uses = [f"storage={name}({capacity})"], ["TensorDictReplayBuffer", name]
     if data.sampler == "prioritized":
-        assert data.alpha is not None and data.beta is not None
+        assert data.alpha is not None
+        assert data.beta is not None
         given = f"{capacity}, alpha=config.{data.alpha.name}, beta=config.{data.beta.name}"
         yield _part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
         words.append("sampler=self.sampler")
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")
-    words += [f"batch_size=config.{data.batch_size.name}", f'generator={_generator("buffer")}']
+    words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer')}"]
     yield _part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
 
 
@@ -228,5 +243,3 @@ def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
         if role.after:
             found["next", *role.key] = None
     return tuple(using(key_text(key)) for key in found)
-
-

@@ -9,9 +9,6 @@ from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
     OnPolicyData,
-    PipelineOptimizer,
-    PolicyHead,
-    QValueHead,
     RecordedData,
     ReplayData,
     Setting,
@@ -19,11 +16,9 @@ from specgen.check.pipelines.model import (
 from specgen.code import using
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
-from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PartPlan, PipelinePlan, StatePlan
-from specgen.plan.pipelines.networks import call_of, network_function
+from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PipelinePlan
+from specgen.plan.pipelines.networks import network_function
 from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
-
-_RATES = ("lr", "eps", "sigma")
 
 
 def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
@@ -66,13 +61,21 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
     yield from wrapped(pipeline.doc or f"The pipeline `{pipeline.name}`.")
     yield ""
-    yield from wrapped("These are its parts; `train` is the loop over them, and any other loop may be written over them.")
+    yield from wrapped(
+        "These are its parts; `train` is the loop over them, and any other loop may be written over them."
+    )
 
 
 def _loop(pipeline: CheckedPipeline) -> LoopPlan:
     data, limits = pipeline.data, pipeline.limits
     unit = "updates" if isinstance(data, RecordedData) else "frames"
-    kind = "on_policy" if isinstance(data, OnPolicyData) else "replay" if isinstance(data, ReplayData) else "recorded"
+    kind = (
+        "on_policy"
+        if isinstance(data, OnPolicyData)
+        else "replay"
+        if isinstance(data, ReplayData)
+        else "recorded"
+    )
     minibatch = ""
     if isinstance(data, OnPolicyData):
         size, count = data.minibatch_size, data.minibatches
@@ -162,5 +165,9 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount.schedule is not None:
         yield exploration.amount.schedule
-    if isinstance(pipeline.data, ReplayData) and pipeline.data.beta is not None and pipeline.data.beta.schedule:
+    if (
+        isinstance(pipeline.data, ReplayData)
+        and pipeline.data.beta is not None
+        and pipeline.data.beta.schedule
+    ):
         yield pipeline.data.beta.schedule
