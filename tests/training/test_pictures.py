@@ -59,6 +59,18 @@ def test_several_seeds(tmp_path: Path) -> None:
         draw_curve([])
 
 
+def test_a_run_that_ended_early_has_no_line(tmp_path: Path) -> None:
+    early = logged(tmp_path / "early", {})
+    assert draw_curve(early).is_file()
+    whole = logged(tmp_path / "whole", {10: 1, 20: 5})
+    draw_curve([early, whole], tmp_path / "both.svg")
+    draw_curve(whole, tmp_path / "whole.svg", title=" ")
+    lines = [(tmp_path / name).read_text().count('<g id="line2d') for name in ("both.svg", "whole.svg")]
+    assert lines[0] == lines[1]
+    with pytest.raises(ValueError, match="no row of the log has evaluation or return"):
+        read_curve(early)
+
+
 def test_drawing_needs_no_display_and_changes_no_settings(tmp_path: Path) -> None:
     folder = logged(tmp_path / "dqn", {10: 1, 20: 5})
     program = (

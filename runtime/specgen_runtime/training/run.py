@@ -128,7 +128,7 @@ class Run:
         self._returns = EpisodeReturns({"return": "episode_reward"} if returns is None else returns, done)
         self._metrics = MetricMeans()
         self._last_due: dict[str, int] = {}
-        self._saved_counters: tuple[float, ...] | None = None
+        self._saved_counters: tuple[int, int, int, float] | None = None
         self._interrupts = Interrupts()
         self._loggers: list[Logger] = []
 
