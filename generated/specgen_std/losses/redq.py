@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e5e52f0f339b748e2664df4f3b47835f99c9f8b72bff0a44a0685353410dc65a
+# specgen: sha256=a2989a8d1f821998623b7f6562f8a0872af1d15b8399f7d477b8cf8caca5ae42
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class REDQLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9110edb129fb33432992e98cb16fce509afdbd3c38dd63ce98e458c2b98bf4d8
+# specgen: sha256=166470a482472b09ce40398d918b06fe88eafb692bcb27ed0a27ecf622922596
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class Plain(LossModule):
     def __init__(
         self, value: nn.Module, *, gamma: float = 0.9, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
@@ -93,6 +94,7 @@ class Plain(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -106,6 +108,7 @@ class Plain(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(value, "value", create_target_params=False)
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:
