@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0edd8f565a7bf1ec4686dc89c695d5581ff9f7957116dfad7387e804eab2b5f3
+# specgen: sha256=5209891dd049deace3f7d0d92aaad619ad8a9ae16e646f42d333879d852c3c23
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -404,8 +404,8 @@ class DistributionalDQNLoss(LossModule):
                 self.action_space,
                 self.var_nums,
             ),
-            self._read(next_tensordict, keys.reward, "reward"),
-            self._read(next_tensordict, keys.terminated, "terminated"),
+            self._read_signal(next_tensordict, keys.reward, "reward"),
+            self._read_signal(next_tensordict, keys.terminated, "terminated"),
             self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32),
             gamma=self.gamma,
         )

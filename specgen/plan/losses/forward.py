@@ -139,8 +139,7 @@ class ForwardPrinter:
             case Split():
                 return self._split(value)
             case Output():
-                record, behind = self.value(value.of), ".squeeze(-1)" if self._is_column(value.role) else ""
-                return using(f"{record.at(ATOM)}[keys.{self._key(value.role)}]{behind}", *record.uses)
+                return self._output(value)
             case Draw():
                 return self._draw(value, "")
             case Noise():
@@ -194,11 +193,28 @@ class ForwardPrinter:
         behind = ", randomness=self.vmap_randomness)" if network.members else ")"
         behind += ".squeeze(-1)" if network.type.col else ""
         text = f"{owner}.{call.variant}({record}, {key}{replaced}{behind}"
-        if network.type.dims == () and not (
-            network.type.col or network.members or drawn or self._loss.samples
-        ):
-            text = f"self._number({text}, {record}, {key}, {literal(network.output)})"
-        return using(text, *uses)
+        return using(self._checked(text, call, network.output, network.type, bool(network.members)), *uses)
+
+    def _checked(self, text: str, call: NetworkCall, role: str, type: Type, members: bool = False) -> str:
+        """What a network gives, which must be one number of each sample where its type says so."""
+        if type.dims != () or type.col or self._loss.samples:
+            return text
+        record = "tensordict" if call.record == "now" else "next_tensordict"
+        axes = members + any(self._is_drawn(value) for _, value in call.replaced)
+        behind = f", axes={axes}" if axes else ""
+        return f"self._number({text}, {record}, keys.{self._key(role)}, {literal(role)}{behind})"
+
+    def _output(self, output: Output) -> Code:
+        """An entry of a run of a network that writes several."""
+        record, run = self.value(output.of), output.of
+        while isinstance(run, Alias):
+            run = next(made.value for made in self._loss.forward if made.name == run.name)
+        behind = ".squeeze(-1)" if self._is_column(output.role) else ""
+        text = f"{record.at(ATOM)}[keys.{self._key(output.role)}]{behind}"
+        if isinstance(run, NetworkCall):
+            written = dict(self._networks[run.network].outputs)
+            text = self._checked(text, run, output.role, written[output.role])
+        return using(text, *record.uses)
 
     def _is_drawn(self, value: ForwardValue) -> bool:
         """Whether a value has a dimension of draws in front of the batch."""
@@ -306,8 +322,11 @@ class ForwardPrinter:
 
 def reader_of(loss: CheckedLoss, role: LossRole) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
-    number = role.type is not None and role.type.dims == () and not role.type.col
-    return "self._read_number" if number and not loss.samples else "self._read"
+    if role.type is None or role.type.dims != () or loss.samples:
+        return "self._read"
+    if role.type.col:
+        return "self._read_signal" if role.after else "self._read"
+    return "self._read_number"
 
 
 def _trained_through(loss: CheckedLoss, trained: frozenset[Symbol]) -> frozenset[str]:
