@@ -73,9 +73,9 @@ class Modules:
             role = known.get(made.update)
             if made.estimated and role is not None and role.missing != "estimate":
                 message = f"`{made.update}` is nothing that the value estimator fills in, and updates `{name}` never"
-                help = f"leave it out, or declare `{made.update}` with `missing: estimate`"
+                remedy = f"leave it out, or declare `{made.update}` with `missing: estimate`"
                 span = self.file.key_span(*self.path, "modules", name, "estimated")
-                self.sink.add(rules.MODULE.at(span, message, help=help))
+                self.sink.add(rules.MODULE.at(span, message, help=remedy))
                 continue
             if role is not None and role.type is not None and not role.optional and role.when is None:
                 continue

@@ -125,7 +125,7 @@ class ModelLoss(LossModule):
         )
         fixed_frozen_now = fixed.frozen(tensordict, keys.value).squeeze(-1)
         return model_reward(
-            reward_model_now, fixed_frozen_now, self._read(next_tensordict, keys.reward, "reward")
+            reward_model_now, fixed_frozen_now, self._read_signal(next_tensordict, keys.reward, "reward")
         )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -83,7 +83,7 @@ class TemperedLoss(LossModule):
         # losses.TemperedLoss.let
         critic_now = critic.live(tensordict, keys.state_value).squeeze(-1)
         terms = tempered_loss(
-            critic_now, self._read(next_tensordict, keys.reward, "reward"),
+            critic_now, self._read_signal(next_tensordict, keys.reward, "reward"),
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
             offset=read_between(self.offset, self.min_offset, self.max_offset), free=self.free,
         )

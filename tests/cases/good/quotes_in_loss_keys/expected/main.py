@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=166470a482472b09ce40398d918b06fe88eafb692bcb27ed0a27ecf622922596
+# specgen: sha256=aa67c6dd5604fde8b60933a9d6a9ecc9c2f4465a4c26587abdae970fb8fd4503
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Plain(LossModule):
         value = self.functional_network("value")
         # losses.Plain.let
         guessed = value.live(tensordict, keys.guess).squeeze(-1)
-        terms = plain(guessed, self._read(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
+        terms = plain(guessed, self._read_signal(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
         return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
