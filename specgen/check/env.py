@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from specgen.check.consts import check_consts, check_dims
@@ -18,8 +19,9 @@ from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
+from specgen.check.render import UNDRAWN, check_render, render_entries
 from specgen.check.specs import NamedSpec, check_spec, doc_of
-from specgen.check.statements import Section, Target, check_section
+from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.undeclared import undeclared_state
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
@@ -146,7 +148,23 @@ class EnvChecker:
             {},
             found,
         )
-        report_certain_results(found, reset, step, observe, state, sink)
+        drawing, render = SectionResult(), None
+        if env.render is not None:
+            section = Section(
+                file,
+                (*self.path, "render"),
+                {**fixed, **now},
+                callables,
+                self.names,
+                "a local value",
+                broken,
+                absent("render", env, observation, action, state) | unassigned_in("render"),
+                UNDRAWN,
+                entries=render_entries(file, (*self.path, "render"), env.render),
+            )
+            drawing, render = check_render(section, env.render, found)
+        shown = (observe, drawing)
+        report_certain_results(found, reset, step, shown, state, sink)
         if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
@@ -154,13 +172,13 @@ class EnvChecker:
             self._rewards_have_dones(rewards, done, step.types)
             check_flag_shapes(file, self.path, done, step.types, sink)
             check_masks(file, self.path, env, observation, action, self.groups, sink)
-            report_unproven_indices(reset, step, observe, state, sink)
+            report_unproven_indices(reset, step, shown, state, sink)
         if not sink.has_errors and not self.damaged:
             linted = EnvToLint(
-                file, self.path, env, self.named, declared, functions, per_env, reset, step, observe
+                file, self.path, env, self.named, declared, functions, per_env, reset, step, observe, drawing
             )
             lint_env(linted, sink)
-        values, step, observe = proved_values(reset, step, observe, state)
+        values, step, (observe, drawing) = proved_values(reset, step, shown, state)
         return CheckedEnv(
             name=self.name,
             module=self.module,
@@ -180,6 +198,7 @@ class EnvChecker:
             reset=reset.statements,
             step=step.statements,
             observe=observe.statements,
+            render=render and replace(render, statements=drawing.statements),
             values=values,
         )
 

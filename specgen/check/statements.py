@@ -81,6 +81,7 @@ class Section:
         further: expressions behind the section that read its values, too.
         prove: whether a computed index that may be out of range is a mistake; otherwise it is only noted.
         for_any_key: whether chains compile the expressions anew, for the keys and parameters that they have.
+        entries: the assignments, where they do not stand at the path as they are: nobody has written their targets.
     """
 
     file: SchemaFile
@@ -95,6 +96,7 @@ class Section:
     further: tuple[Scalar, ...] = ()
     prove: bool = True
     for_any_key: bool = False
+    entries: MappingNode | None = None
 
 
 @dataclass
@@ -139,7 +141,9 @@ def check_section(
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
     """
     result = SectionResult(section=section, targets=targets, wrong=wrong)
-    node = section.file.node(*section.path) if _exists(section) else None
+    node = section.entries
+    if node is None and _exists(section):
+        node = section.file.node(*section.path)
     if not isinstance(node, MappingNode):
         return result
     scope = dict(section.scope)
@@ -218,7 +222,7 @@ def check_section(
         all_reads((node, *section.further)),
         {*scope, *broken, *section.absent},
         sink,
-        meant=targets,
+        meant=targets if section.entries is None else (),
         expected=section.expected,
     )
     return result

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0e97acd4c18a24d62e022f2a049345712f37342e82b25239c2294ecb460d4b1f
+# specgen: sha256=5a2a0bfdae5f253b049075392ba0a9a189f6e48812b9f3f42c1f21f5f2f714bf
 """The generated envs."""
 
 from .acrobot import (
@@ -11,7 +11,7 @@ from .acrobot import (
 )
 from .cartpole import (
     CartPole, CartPoleData, CartPoleGym, CartPoleGymData, CartPoleGymNext, CartPoleGymNextData,
-    CartPoleGymRoot, CartPoleNext, CartPoleNextData, CartPoleParams, CartPoleRoot,
+    CartPoleGymRoot, CartPoleNext, CartPoleNextData, CartPoleParams, CartPolePicture, CartPoleRoot,
 )
 from .cliff_walking import (
     CliffWalking, CliffWalkingConsts, CliffWalkingData, CliffWalkingNext, CliffWalkingNextData,
@@ -44,20 +44,21 @@ __all__ = [
     "Acrobot", "AcrobotData", "AcrobotGym", "AcrobotGymData", "AcrobotGymNext", "AcrobotGymNextData",
     "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotRoot", "CartPole",
     "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
-    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPoleRoot", "CliffWalking",
-    "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext", "CliffWalkingNextData",
-    "CliffWalkingParams", "CliffWalkingRoot", "FrozenLake", "FrozenLake8x8", "FrozenLake8x8Consts",
-    "FrozenLake8x8Data", "FrozenLake8x8Next", "FrozenLake8x8NextData", "FrozenLake8x8Params",
-    "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData", "FrozenLakeNext", "FrozenLakeNextData",
-    "FrozenLakeParams", "FrozenLakeRoot", "MountainCar", "MountainCarContinuous", "MountainCarContinuousData",
-    "MountainCarContinuousGym", "MountainCarContinuousGymData", "MountainCarContinuousGymNext",
-    "MountainCarContinuousGymNextData", "MountainCarContinuousGymRoot", "MountainCarContinuousNext",
-    "MountainCarContinuousNextData", "MountainCarContinuousParams", "MountainCarContinuousRoot",
-    "MountainCarData", "MountainCarGym", "MountainCarGymData", "MountainCarGymNext", "MountainCarGymNextData",
-    "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarRoot",
-    "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext", "PendulumGymNextData",
-    "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumRoot", "SimpleTag",
-    "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData",
-    "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts",
-    "TaxiData", "TaxiNext", "TaxiNextData", "TaxiRoot",
+    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPolePicture",
+    "CartPoleRoot", "CliffWalking", "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext",
+    "CliffWalkingNextData", "CliffWalkingParams", "CliffWalkingRoot", "FrozenLake", "FrozenLake8x8",
+    "FrozenLake8x8Consts", "FrozenLake8x8Data", "FrozenLake8x8Next", "FrozenLake8x8NextData",
+    "FrozenLake8x8Params", "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData", "FrozenLakeNext",
+    "FrozenLakeNextData", "FrozenLakeParams", "FrozenLakeRoot", "MountainCar", "MountainCarContinuous",
+    "MountainCarContinuousData", "MountainCarContinuousGym", "MountainCarContinuousGymData",
+    "MountainCarContinuousGymNext", "MountainCarContinuousGymNextData", "MountainCarContinuousGymRoot",
+    "MountainCarContinuousNext", "MountainCarContinuousNextData", "MountainCarContinuousParams",
+    "MountainCarContinuousRoot", "MountainCarData", "MountainCarGym", "MountainCarGymData",
+    "MountainCarGymNext", "MountainCarGymNextData", "MountainCarGymRoot", "MountainCarNext",
+    "MountainCarNextData", "MountainCarParams", "MountainCarRoot", "Pendulum", "PendulumData", "PendulumGym",
+    "PendulumGymData", "PendulumGymNext", "PendulumGymNextData", "PendulumGymRoot", "PendulumNext",
+    "PendulumNextData", "PendulumParams", "PendulumRoot", "SimpleTag", "SimpleTagConstants",
+    "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData", "SimpleTagObservation",
+    "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts", "TaxiData", "TaxiNext",
+    "TaxiNextData", "TaxiRoot",
 ]
