@@ -19,9 +19,9 @@ from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
-from specgen.check.render import UNDRAWN, check_render, render_entries
+from specgen.check.render import UNDRAWN, check_render
 from specgen.check.specs import NamedSpec, check_spec, doc_of
-from specgen.check.statements import Section, SectionResult, Target, check_section
+from specgen.check.statements import Section, Target, check_section
 from specgen.check.undeclared import undeclared_state
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
@@ -101,68 +101,52 @@ class EnvChecker:
         broken |= undeclared_state(
             file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
         )
+
+        def section(
+            name: str,
+            scope: Mapping[str, Binding],
+            expected: str,
+            known: Mapping[str, str],
+            undrawn: str = "",
+        ) -> Section:
+            here, elsewhere = (*self.path, name), {**known, **unassigned_in(name)}
+            scope = {**fixed, **scope}
+            return Section(file, here, scope, callables, self.names, expected, broken, elsewhere, undrawn)
+
         reset = check_section(
-            Section(
-                file,
-                (*self.path, "reset"),
-                {**fixed, **filled},
-                callables,
-                self.names,
-                "a state key",
-                broken,
-                absent("reset", env, observation, action, state) | unassigned_in("reset"),
-            ),
+            section("reset", filled, "a state key", absent("reset", env, observation, action, state)),
             {entry.dotted: self._target(entry) for entry in state},
             wrong_reset_target(state),
             sink,
         )
         found = Sink()
         step = check_section(
-            Section(
-                file,
-                (*self.path, "step"),
-                {**fixed, **now, **{entry.dotted: self._binding(entry) for entry in action}},
-                callables,
-                self.names,
+            section(
+                "step",
+                {**now, **{entry.dotted: self._binding(entry) for entry in action}},
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
-                broken,
-                absent("step", env, observation) | unassigned_in("step"),
+                absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
             wrong_step_target(state, observation, done) | wrong_targets(env.params),
             found,
         )
         observe = check_section(
-            Section(
-                file,
-                (*self.path, "observe"),
-                {**fixed, **now},
-                callables,
-                self.names,
+            section(
+                "observe",
+                now,
                 "an observation",
-                broken,
-                absent("observe", env, (), action, state) | unassigned_in("observe"),
+                absent("observe", env, (), action, state),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: self._target(entry) for entry in observation},
             {},
             found,
         )
-        drawing, render = SectionResult(), None
-        if env.render is not None:
-            section = Section(
-                file,
-                (*self.path, "render"),
-                {**fixed, **now},
-                callables,
-                self.names,
-                "a local value",
-                broken,
-                absent("render", env, observation, action, state) | unassigned_in("render"),
-                UNDRAWN,
-                entries=render_entries(file, (*self.path, "render"), env.render),
-            )
-            drawing, render = check_render(section, env.render, found)
+        known = absent("render", env, observation, action, state)
+        drawing, render = check_render(
+            section("render", now, "a local value", known, UNDRAWN), env.render, found
+        )
         shown = (observe, drawing)
         report_certain_results(found, reset, step, shown, state, sink)
         if not sink.has_errors and not self.damaged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from specgen.check.colors import COLORS, is_color
@@ -31,7 +32,7 @@ _POINTS: Final = {"polyline": 2, "polygon": 3}
 _PLACEHOLDER = re.compile(r"\{\}")
 
 
-def render_entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> MappingNode:
+def _entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> MappingNode:
     """All expressions of the section at `path` as one section of assignments: `let`, then a target for each number.
 
     The numbers of a view are `view.left`, `view.right`, `view.bottom` and `view.top`, those of a shape have its name
@@ -47,7 +48,7 @@ def render_entries(file: SchemaFile, path: tuple[str, ...], render: Render) -> M
     return MappingNode(tuple(entries), file.span(*path), lost)
 
 
-def render_targets(render: Render) -> dict[str, Target]:
+def _targets(render: Render) -> dict[str, Target]:
     """What each number of the section has to be: float32 of any shape, truth values for `when`, whole numbers to choose."""
     targets = {}
     for target, place in _numbers(render):
@@ -56,30 +57,38 @@ def render_targets(render: Render) -> dict[str, Target]:
     return targets
 
 
-def check_render(section: Section, render: Render, sink: Sink) -> tuple[SectionResult, CheckedRender | None]:
+def check_render(
+    section: Section, render: Render | None, sink: Sink
+) -> tuple[SectionResult, CheckedRender | None]:
     """Check a `render:` section.
 
     Args:
-        section: its expressions (`render_entries`), with what they may read; its path is that of the section.
-        render: what it says.
+        section: where it stands, and what its expressions may read.
+        render: what it says; None where there is none.
         sink: takes every mistake.
 
     Returns:
         Its assignments, and what is drawn of them: None where there is a mistake.
     """
+    if render is None:
+        return SectionResult(), None
     mine = Sink()
-    result = check_section(section, render_targets(render), {}, mine)
+    section = replace(section, entries=_entries(section.file, section.path, render))
+    result = check_section(section, _targets(render), {}, mine)
     check = _Check(section.file, section.path, render, result, mine)
     check.plain()
-    if not mine.has_errors:
-        check.numbers()
+    check.numbers()
     sink.extend(mine.items)
     if mine.has_errors or any(target not in result.types for target, _ in _numbers(render)):
         return result, None
     view = {axis: (NumberOf(f"view.{low}"), NumberOf(f"view.{high}")) for axis, (low, high) in _ENDS.items()}
-    shapes = tuple(CheckedShape(name, shape.kind, _args(name, shape)) for name, shape in render.shapes.items())
+    shapes = tuple(
+        CheckedShape(name, shape.kind, _args(name, shape)) for name, shape in render.shapes.items()
+    )
     size = (render.size[0], render.size[1])
-    return result, CheckedRender(result.statements, size, view["x"], view["y"], render.background, render.fps, shapes)
+    return result, CheckedRender(
+        result.statements, size, view["x"], view["y"], render.background, render.fps, shapes
+    )
 
 
 def _numbers(render: Render) -> Iterator[tuple[str, tuple[str | int, ...]]]:
@@ -160,7 +169,9 @@ class _Check:
                     self._in_range(f"a {field} in pixels", value, 1, _LARGEST, (*here, field))
                 if isinstance(value, Choice) and not value.of:
                     span = self.file.span(*self.path, *here, field, "of")
-                    self.sink.add(rules.RANGE.at(span, "there is nothing to choose from", help="list what there is"))
+                    self.sink.add(
+                        rules.RANGE.at(span, "there is nothing to choose from", help="list what there is")
+                    )
             if shape.kind == "label":
                 self._placeholders(shape, here)
 
@@ -174,7 +185,11 @@ class _Check:
             low, high = (self._static(f"view.{end}") for end in ends)
             if low is not None and low == high:
                 span = self.file.span(*self.path, "view", axis)
-                self.sink.add(rules.RANGE.at(span, f"the view's `{axis}` is from {low:g} to {high:g}: nothing can be seen"))
+                self.sink.add(
+                    rules.RANGE.at(
+                        span, f"the view's `{axis}` is from {low:g} to {high:g}: nothing can be seen"
+                    )
+                )
         for name, shape in self.render.shapes.items():
             self._counts(name, shape)
             for field, value in _given(shape):
@@ -183,11 +198,15 @@ class _Check:
 
     def _color(self, value: str | Choice, place: tuple[str | int, ...]) -> None:
         several = [] if isinstance(value, str) else list(enumerate(value.of))
-        colors = [(place, value)] if isinstance(value, str) else [((*place, "of", i), one) for i, one in several]
+        colors = (
+            [(place, value)] if isinstance(value, str) else [((*place, "of", i), one) for i, one in several]
+        )
         for where, color in colors:
             if not is_color(color):
                 span = self.file.span(*self.path, *where)
-                help = suggestion(color, COLORS) or "a colour is a name of CSS, as in `steelblue`, or \"#rrggbb\""
+                help = (
+                    suggestion(color, COLORS) or 'a colour is a name of CSS, as in `steelblue`, or "#rrggbb"'
+                )
                 self.sink.add(rules.NO_COLOR.at(span, f"`{color}` is no colour", help=help))
 
     def _in_range(self, what: str, value: float, low: int, high: int, place: tuple[str | int, ...]) -> None:
@@ -199,13 +218,13 @@ class _Check:
         """Each text has a `{}` for each value."""
         texts = shape.text.of if isinstance(shape.text, Choice) else [shape.text]
         for index, text in enumerate(texts):
-            place = (*here, "text", "of", index) if isinstance(shape.text, Choice) else (*here, "text")
+            chosen = ("of", index) if isinstance(shape.text, Choice) else ()
             count = len(_PLACEHOLDER.findall(text))
             if count != len(shape.values):
                 self.sink.add(
                     rules.PLACEHOLDERS.at(
-                        self.file.span(*self.path, *place),
-                        f"the text has {count} times `{{}}`, and there are {len(shape.values)} values",
+                        self.file.span(*self.path, *here, "text", *chosen),
+                        f"the text has {_counted(count, 'place')} for values, and there are {len(shape.values)}",
                         help="each `{}` is one of the `values`, in order",
                     )
                 )
@@ -218,18 +237,26 @@ class _Check:
         for target, place in _numbers(self.render):
             if place[:2] != ("shapes", name):
                 continue
+            if target not in self.result.types:
+                continue
             span = self.file.span(*self.path, *place)
             dims = self._dims(target)
             if least is not None and place[-1] in _AXES and len(place) == 3:
                 if not dims or (isinstance(dims[-1], int) and dims[-1] < least):
                     message = f"`{place[-1]}` of a {shape.kind} has {least} points or more, this has shape {self._shown(target)}"
-                    self.sink.add(rules.COUNT.at(span, message, help="put the coordinates side by side: stack(…)"))
+                    self.sink.add(
+                        rules.COUNT.at(span, message, help="put the coordinates side by side: stack(…)")
+                    )
                     return
                 points.setdefault(dims[-1], span)
                 dims = dims[:-1]
             if len(dims) > 1:
-                message = f"a shape is repeated over one dimension at most, this has shape {self._shown(target)}"
-                self.sink.add(rules.COUNT.at(span, message, help="make it one: flatten(…), or read an element"))
+                message = (
+                    f"a shape is repeated over one dimension at most, this has shape {self._shown(target)}"
+                )
+                self.sink.add(
+                    rules.COUNT.at(span, message, help="make it one: flatten(…), or read an element")
+                )
                 return
             if dims:
                 counts.setdefault(dims[0], span)
@@ -241,8 +268,8 @@ class _Check:
 
     def _chosen(self, target: str, count: int, place: tuple[str | int, ...]) -> None:
         """An index is proved to be that of something."""
-        values = self.result.values[target]
-        if count and not values.within(Interval(0, count - 1)):
+        values = self.result.values.get(target)
+        if values is not None and count and not values.within(Interval(0, count - 1)):
             self.sink.add(
                 expression_rules.INDEX_UNPROVEN.at(
                     self.file.span(*self.path, *place, "index"),
@@ -252,12 +279,17 @@ class _Check:
             )
 
     def _dims(self, target: str) -> tuple[Any, ...]:
-        return self.result.types[target].dims or ()
+        found = self.result.types.get(target)
+        return (found.dims or ()) if found is not None else ()
 
     def _shown(self, target: str) -> str:
         return str(list(self._dims(target)))
 
     def _static(self, target: str) -> float | None:
         found: Mapping[str, Any] = {one.target: one.typed.static for one in self.result.statements}
-        value = found[target]
+        value = found.get(target)
         return float(value) if isinstance(value, (int, float)) else None
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

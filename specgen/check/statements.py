@@ -33,7 +33,7 @@ from specgen.expr import (
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.symbols import Key, Time
 from specgen.expr.types import Level
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -141,9 +141,7 @@ def check_section(
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
     """
     result = SectionResult(section=section, targets=targets, wrong=wrong)
-    node = section.entries
-    if node is None and _exists(section):
-        node = section.file.node(*section.path)
+    node = section.entries or find(section.file.root, section.path)
     if not isinstance(node, MappingNode):
         return result
     scope = dict(section.scope)
@@ -284,14 +282,6 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
 def called(typed: Typed) -> frozenset[str]:
     """The declared functions that a typed expression calls."""
     return frozenset(node.function.name for node in typed.nodes() if node.function is not None)
-
-
-def _exists(section: Section) -> bool:
-    try:
-        section.file.node(*section.path)
-    except KeyError:
-        return False
-    return True
 
 
 def _target_allowed(

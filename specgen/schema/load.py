@@ -208,16 +208,13 @@ def _report_kind(root: Mapping, loc: tuple[str | int, ...], error: Any, sink: Si
     kinds = sorted({word for model in _models_at(loc) for word in _kinds(model)})
     if kind is None:
         message = f"`{owner}` needs a field `kind`"
-        sink.add(rules.MISSING_FIELD.at(_head(root, loc) or root.span, message, help=_listed(kinds)))
+        help = f"the kinds are {', '.join(kinds)}"
+        sink.add(rules.MISSING_FIELD.at(_head(root, loc) or root.span, message, help=help))
         return
     said = describe(kind, error["input"].get("kind"))
-    help = suggestion(kind.text, kinds) if isinstance(kind, Scalar) else None
-    message = f"`{owner}.kind` should be a kind of what stands here, got {said}"
-    sink.add(rules.WRONG_TYPE.at(kind.span, message, help=help or _listed(kinds)))
-
-
-def _listed(kinds: list[str]) -> str:
-    return f"the kinds are {', '.join(kinds)}"
+    near = suggestion(kind.text, kinds) if isinstance(kind, Scalar) else None
+    message = f"`{owner}.kind` should be one of {', '.join(kinds)}, got {said}"
+    sink.add(rules.WRONG_TYPE.at(kind.span, message, help=near))
 
 
 def _real_path(root: Node, loc: tuple[Any, ...], *, absent: bool) -> Iterator[str | int]:

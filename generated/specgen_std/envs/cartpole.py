@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a109afee073674d9993a563ab8cc157d4488ab2ef2b9d1a6f3c138fed29a764c
+# specgen: sha256=1244edfc21f46bbbbf3038ba15135c50427aeaaa9405ef826a0def59d183763f
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ class CartPolePicture(NamedTuple):
     track_to_x: Float32[Tensor, "*batch"]
     cart_at_x: Float32[Tensor, "*batch"]
     pole_from_x: Float32[Tensor, "*batch"]
+    pole_from_y: Float32[Tensor, "*batch"]
     pole_to_x: Float32[Tensor, "*batch"]
     pole_to_y: Float32[Tensor, "*batch"]
     axle_at_x: Float32[Tensor, "*batch"]
@@ -179,19 +180,21 @@ def cart_pole_render(params: CartPoleParams, x: Tensor, theta: Tensor) -> CartPo
         x, theta: as in `CartPoleRoot`.
     """
     # envs.CartPole.render
+    above = 2 * params.length - 0.04
     view_left = torch.full_like(x, -params.x_threshold)
     view_right = torch.full_like(x, params.x_threshold)
     track_from_x = torch.full_like(x, -params.x_threshold)
     track_to_x = torch.full_like(x, params.x_threshold)
     cart_at_x = x
-    pole_from_x = x
-    pole_to_x = x + 2 * params.length * torch.sin(theta)
-    pole_to_y = 0.06 + 2 * params.length * torch.cos(theta)
+    pole_from_x = x - 0.04 * torch.sin(theta)
+    pole_from_y = 0.06 - 0.04 * torch.cos(theta)
+    pole_to_x = x + above * torch.sin(theta)
+    pole_to_y = 0.06 + above * torch.cos(theta)
     axle_at_x = x
     return CartPolePicture(
         view_left=view_left, view_right=view_right, track_from_x=track_from_x, track_to_x=track_to_x,
-        cart_at_x=cart_at_x, pole_from_x=pole_from_x, pole_to_x=pole_to_x, pole_to_y=pole_to_y,
-        axle_at_x=axle_at_x,
+        cart_at_x=cart_at_x, pole_from_x=pole_from_x, pole_from_y=pole_from_y, pole_to_x=pole_to_x,
+        pole_to_y=pole_to_y, axle_at_x=axle_at_x,
     )
 
 
@@ -204,7 +207,7 @@ def cart_pole_picture(numbers: CartPolePicture) -> Picture:
     picture.rectangle("cart", at=(numbers.cart_at_x, 0.0), size=(0.4, 0.24))
     picture.line(
         "pole",
-        start=(numbers.pole_from_x, 0.06),
+        start=(numbers.pole_from_x, numbers.pole_from_y),
         end=(numbers.pole_to_x, numbers.pole_to_y),
         color="#ca9865",
         width=10,

@@ -89,9 +89,7 @@ def _without_effect(parts: EnvToLint) -> set[str]:
         Flow(part.statements) for part in (parts.reset, parts.step, parts.observe, parts.render)
     )
     read = observe.behind(observe.by_target) | render.behind(render.by_target)
-    read |= step.behind(
-        [*map(dotted, parts.declared.rewards), *parts.flags]
-    )
+    read |= step.behind([*map(dotted, parts.declared.rewards), *parts.flags])
     effective: set[str] = set()
     while True:
         now = {name for name in state if name in read or f"next.{name}" in read}

@@ -9,7 +9,14 @@ from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.code import Code, named
 from specgen.expr.symbols import Key
 from specgen.plan.docs import env_doc, init_doc
-from specgen.plan.envs.model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, PicturePlan, TablePlan
+from specgen.plan.envs.model import (
+    ConstsPlan,
+    EntriesPlan,
+    EntryPlan,
+    EnvironmentPlan,
+    PicturePlan,
+    TablePlan,
+)
 from specgen.plan.interface import Call, EnvInterface, Passed, RecordField, called_by_chains
 from specgen.plan.model import CallPlan, Text
 from specgen.plan.per_env import param_plan

@@ -14,7 +14,9 @@ def picture_function(name: str, render: CheckedRender, record: str | None) -> Fu
     known = _Known(render)
     size, background = literal(render.size), literal(render.background)
     edges = _joined(("x=", known.arg(render.x), ", y=", known.arg(render.y)))
-    lines = [_line(("picture = Picture(size=", size, ", ", edges, ", background=", background, ")"), "Picture")]
+    lines = [
+        _line(("picture = Picture(size=", size, ", ", edges, ", background=", background, ")"), "Picture")
+    ]
     for shape in render.shapes:
         given = [part for name, value in shape.args for part in (f", {name}=", known.arg(value))]
         lines.append(_line((f"picture.{shape.kind}({literal(shape.name)}", *given, ")")))

@@ -20,7 +20,7 @@ else:
 __all__ = ["RenderedEnv"]
 
 
-class RenderedEnv(_Base):  # type: ignore[type-arg,misc]
+class RenderedEnv(_Base):
     """Mixin of generated environments that declare `render:`; it stands in front of `GeneratedEnv`.
 
     It keeps what the last reset or step returned, for `render()`. Rollouts keep nothing: draw what they return,
@@ -101,7 +101,9 @@ class RenderedEnv(_Base):  # type: ignore[type-arg,misc]
         for entry in self._env_layout.state.entries:
             key = entry.leaf.key
             new, old = returned.get(key), root.get(key, None)
-            kept.set(key, new if old is None else torch.where(_over(mask, new, len(self._batch_size)), new, old))
+            kept.set(
+                key, new if old is None else torch.where(_over(mask, new, len(self._batch_size)), new, old)
+            )
         return cast("TensorDictBase", kept)
 
     def reset(self, tensordict: Any = None, **kwargs: Any) -> Any:
@@ -124,12 +126,12 @@ class RenderedEnv(_Base):  # type: ignore[type-arg,misc]
 
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         fresh = super()._reset(tensordict, **kwargs)
-        self._show(fresh, tensordict, "_reset")
+        self._show(fresh.copy(), tensordict, "_reset")  # transforms around it write into what it returns
         return fresh
 
     def _step(self, tensordict: Any) -> Any:
         following = super()._step(tensordict)
-        self._show(following, tensordict, "_step")
+        self._show(following.copy(), tensordict, "_step")
         return following
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,5 +141,5 @@ class RenderedEnv(_Base):  # type: ignore[type-arg,misc]
 
 def _over(mask: Tensor, value: Tensor, ndim: int) -> Tensor:
     """A mask of the rows of a batch, as it broadcasts over a value."""
-    rows = mask.reshape(mask.shape[:ndim] + (-1,)).any(-1) if mask.ndim > ndim else mask
+    rows = mask.reshape(*mask.shape[:ndim], -1).any(-1)
     return rows.reshape(rows.shape + (1,) * (value.ndim - ndim))

@@ -147,7 +147,12 @@ class Picture:
         def draw(canvas: _Canvas, at: Mapping[str, Any]) -> None:
             (x, y), (wide, high) = at["at"], at["size"]
             cos, sin = math.cos(at["angle"]), math.sin(at["angle"])
-            sides = [(-wide / 2, -high / 2), (wide / 2, -high / 2), (wide / 2, high / 2), (-wide / 2, high / 2)]
+            sides = [
+                (-wide / 2, -high / 2),
+                (wide / 2, -high / 2),
+                (wide / 2, high / 2),
+                (-wide / 2, high / 2),
+            ]
             corners = [canvas.pixel(x + u * cos - v * sin, y + u * sin + v * cos) for u, v in sides]
             canvas.polygon(corners, at["color"], at["outline"], width)
 
@@ -241,7 +246,9 @@ class _Rows:
         for index in range(count):
             when = self.arrays.get("when")
             if when is None or self._value("when", when, row, index):
-                drawn.append({n: self._value(n, v, row, index) for n, v in self.arrays.items() if n != "when"})
+                drawn.append(
+                    {n: self._value(n, v, row, index) for n, v in self.arrays.items() if n != "when"}
+                )
         return drawn
 
     def _count(self, name: str, value: Any) -> int:
@@ -280,9 +287,13 @@ class _Rows:
 class _Canvas:
     """One picture while it is drawn, larger than it will be."""
 
-    def __init__(self, size: tuple[int, int], x: Sequence[float], y: Sequence[float], background: str) -> None:
+    def __init__(
+        self, size: tuple[int, int], x: Sequence[float], y: Sequence[float], background: str
+    ) -> None:
         if x[0] == x[1] or y[0] == y[1]:
-            raise ValueError(f"render: the view from {x[0]} to {x[1]} and from {y[0]} to {y[1]} shows nothing")
+            raise ValueError(
+                f"render: the view from {x[0]} to {x[1]} and from {y[0]} to {y[1]} shows nothing"
+            )
         image = import_extra("PIL.Image", "rendering needs Pillow", "render")
         self._fonts = import_extra("PIL.ImageFont", "rendering needs Pillow", "render")
         drawing = import_extra("PIL.ImageDraw", "rendering needs Pillow", "render")
