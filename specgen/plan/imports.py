@@ -141,6 +141,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.picture is not None:
+        yield from ("ClassVar", "Picture", "RenderedEnv")
     if plan.learners:
         yield "LearningChain"
     if plan.networks:
