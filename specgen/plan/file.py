@@ -12,6 +12,7 @@ from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
+from specgen.plan.shared_functions import plan_shared_function
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms.transform import plan_transform
 from specgen.values import dataclass
@@ -60,7 +61,8 @@ def plan_file(
         from specgen.plan.rewards import reward_items  # only loaded for files that have rewards
 
         rewards = [item for reward in checked.rewards.values() for item in reward_items(reward)]
-    items = [*map(plan_spec, checked.specs.values()), *rewards, *items]
+    shared = map(plan_shared_function, checked.functions.values())
+    items = [*map(plan_spec, checked.specs.values()), *shared, *rewards, *items]
     for transform in checked.transforms.values():
         items += plan_transform(transform)
     for loss in checked.losses.values():
@@ -101,6 +103,7 @@ def plan_file(
         one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
     }
     functions = tuple(spec.function for spec in checked.specs.values())
+    functions += tuple(checked.functions)
     functions += tuple(model.value.maker for model in checked.models.values())
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 
