@@ -22,9 +22,18 @@ def set_random_state(device: torch.device, state: Tensor) -> None:
         torch.set_rng_state(state)
 
 
+_LENT: list[torch.Generator] = []
+"""The generators whose states torch's default generators have at the moment."""
+
+
 def drawing_from(generator: torch.Generator | None) -> AbstractContextManager[None]:
-    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
-    return nullcontext() if generator is None else _lent(generator)
+    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None.
+
+    Within itself it has no effect: the draws inside follow those before them.
+    """
+    if generator is None or any(lent is generator for lent in _LENT):
+        return nullcontext()
+    return _lent(generator)
 
 
 @contextmanager
@@ -33,9 +42,11 @@ def _lent(generator: torch.Generator) -> Iterator[None]:
     device = generator.device
     before = random_state(device)
     set_random_state(device, generator.get_state())
+    _LENT.append(generator)
     try:
         yield
     finally:
+        _LENT.remove(generator)
         generator.set_state(random_state(device))
         set_random_state(device, before)
 
