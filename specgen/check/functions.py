@@ -56,7 +56,7 @@ def check_functions(
         callables = {name: function.function for name, function in checked.items()}
         here, within = (*path, "functions", name), inner.copy()
         args = _args(file, here, declared[name], dims, within, sink)
-        body = FunctionBody(file, here, within, fixed, shared | callables, lost, absent, sink)
+        body = FunctionBody(file, here, within, fixed, {**shared, **callables}, lost, absent, sink)
         if name not in claimed or len(args) < len(declared[name].args):
             continue
         if (function := body.check(declared[name], f"{snake(path[-1])}_{name}", args)) is not None:

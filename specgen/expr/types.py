@@ -241,7 +241,7 @@ class Function:
     prefix: tuple[str, ...] = ()
     module: str = ""
     domains: tuple[Interval | None, ...] = ()
-    defaults: tuple[Static, ...] = ()
+    defaults: tuple[bool | int | float, ...] = ()
 
     @property
     def used(self) -> str:
