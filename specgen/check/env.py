@@ -20,6 +20,7 @@ from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
 from specgen.check.render import UNDRAWN, check_render
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
 from specgen.check.undeclared import undeclared_state
@@ -37,7 +38,12 @@ from specgen.values import dataclass
 
 
 def check_env(
-    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
+    file: SchemaFile,
+    name: str,
+    module: str,
+    named: Mapping[str, NamedSpec],
+    sink: Sink,
+    functions: SharedFunctions = NO_FUNCTIONS,
 ) -> Checked[CheckedEnv] | None:
     """Check an environment with native dynamics.
 
@@ -47,14 +53,18 @@ def check_env(
         module: the generated module that it goes to, dotted.
         named: the specs that may be called by name.
         sink: takes every mistake.
+        functions: the functions of files that it may call.
 
     Returns:
         The checked environment, or ``None`` when there were errors.
     """
     mine = Sink()
-    env = EnvChecker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
-    hand_over(mine, file, ("envs", name), sink)
-    return None if mine.has_errors else Checked(env)
+    declared = file.module.envs[name]
+    hurt = damaged(file, name, sink)
+    env = EnvChecker(file, name, module, declared, named, mine, hurt, functions).run()
+    node = file.node("envs", name)
+    hand_over(functions.said_of(node, mine), file, ("envs", name), sink)
+    return None if mine.has_errors or functions.lost(node) else Checked(env)
 
 
 @dataclass
@@ -68,10 +78,12 @@ class EnvChecker:
     named: Mapping[str, NamedSpec]
     sink: Sink
     damaged: bool
+    functions: SharedFunctions = NO_FUNCTIONS
 
     def __post_init__(self) -> None:
         self.path = ("envs", self.name)
-        self.names = Names(self.sink, reserved_in_env(self.name, self.env.functions))
+        reserved = reserved_in_env(self.name, self.env.functions)
+        self.names = Names(self.sink, reserved, self.functions.words)
 
     def run(self) -> CheckedEnv:
         """The checked environment; it is right only if no mistake went to the sink."""
@@ -88,10 +100,11 @@ class EnvChecker:
             fixed,
             self.names,
             sink,
-            broken,
+            broken | self.functions.broken,
             absent_in_functions(env.params),
+            self.functions.known,
         )
-        broken |= _lost((env.functions, callables))
+        broken |= _lost((env.functions, callables)) | self.functions.broken
         per_env = self._per_env(declared, callables, broken)
         broken |= _lost((differing(env.params), per_env))
         filled = {name: self._binding(param.entry, "reset") for name, param in per_env.items() if param.entry}

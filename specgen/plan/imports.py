@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from specgen.code import Code, needs_math
@@ -52,7 +52,14 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
     if any(each.typing_only for each in imports):
         imports.append(known["TYPE_CHECKING"])
-    return frozenset(imports)
+    return frozenset([*imports, *_of_other_modules(used - own, own)])
+
+
+def _of_other_modules(used: Iterable[str], own: Collection[str]) -> Iterator[Import]:
+    """The functions of files that are used with their modules, `package.module:function`."""
+    for module, colon, name in (use.partition(":") for use in used):
+        if colon and name not in own:
+            yield Import(module, name)
 
 
 def names_used(part: object) -> set[str]:
