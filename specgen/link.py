@@ -21,7 +21,7 @@ from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms", "losses", "rewards", "models")
+_SEEN = ("specs", "envs", "transforms", "chains", "losses", "rewards", "models", "pipelines")
 """The sections whose declarations other files may use."""
 
 
@@ -168,12 +168,16 @@ class Linked:
         )
 
     def _inherited_by(self, path: str) -> list[str]:
-        """Digests of the files whose losses or models those of a file may extend, directly or through others."""
+        """Digests of the files whose losses or models those of a file may extend, directly or through others.
+
+        Of a file with pipelines, of all files that it imports, directly or through others.
+        """
         found: dict[str, str] = {}
         wanted = [path]
+        deep = self._outlines[path].assembles
         while wanted:
             here = wanted.pop()
-            if not self._outlines[here].extends:
+            if not deep and not self._outlines[here].extends:
                 continue
             for target in self.imports[here]:
                 if target not in found:

@@ -21,9 +21,18 @@ def set_random_state(device: torch.device, state: Tensor) -> None:
         torch.set_rng_state(state)
 
 
+_LENT: list[torch.Generator] = []
+"""The generators whose states torch's default generators have at the moment."""
+
+
 def drawing_from(generator: torch.Generator | None) -> AbstractContextManager[None]:
-    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None."""
-    return _UNCHANGED if generator is None else _Lent(generator)
+    """Let everything inside draw from ``generator``, also what takes none; nothing changes with None.
+
+    Within itself it has no effect: the draws inside follow those before them.
+    """
+    if generator is None or any(lent is generator for lent in _LENT):
+        return _UNCHANGED
+    return _Lent(generator)
 
 
 _UNCHANGED = nullcontext()
@@ -41,8 +50,10 @@ class _Lent(AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._before = self._default.get_state()
         self._default.set_state(self._generator.get_state())
+        _LENT.append(self._generator)
 
     def __exit__(self, *_: object) -> None:
+        _LENT.pop()
         self._generator.set_state(self._default.get_state())
         self._default.set_state(self._before)
 

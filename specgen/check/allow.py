@@ -9,7 +9,7 @@ from specgen.diagnostics.rules import ALL_RULES
 from specgen.diagnostics.rules import unread as rules
 from specgen.schema.load import SchemaFile
 
-SECTIONS = ("envs", "transforms", "chains", "losses", "models")
+SECTIONS = ("envs", "transforms", "chains", "losses", "models", "pipelines")
 """The sections whose declarations have the field."""
 
 

@@ -74,8 +74,6 @@ def check_declarations(file: SchemaFile, sink: Sink) -> tuple[ClassName, ...]:
     Returns:
         The names that become classes; `check_clashes` compares them with each other and with those of other files.
     """
-    if file.module.pipelines:
-        sink.add(rules.NOT_AVAILABLE.at(file.key_span("pipelines"), "`pipelines` are not available yet"))
     if file.module.consts:
         message = "constants of a whole file are not available yet"
         help = "declare them under `consts` of the environment that reads them"

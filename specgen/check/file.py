@@ -25,6 +25,8 @@ from specgen.values import dataclass
 if TYPE_CHECKING:
     from specgen.check.losses.loss import CheckedLoss
     from specgen.check.losses.parents import ParentLoss
+    from specgen.check.pipelines.model import CheckedPipeline
+    from specgen.check.pipelines.parents import ParentPipeline
 
 Visible = Mapping[str, Mapping[str, str]]
 """What a file sees of those that it imports: by section and name the file that declares it."""
@@ -44,6 +46,7 @@ class CheckedFile:
     losses: dict[str, Checked[CheckedLoss]] = field(default_factory=dict)
     rewards: dict[str, CheckedReward] = field(default_factory=dict)
     models: dict[str, Checked[CheckedLanguageModel]] = field(default_factory=dict)
+    pipelines: dict[str, Checked[CheckedPipeline]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,23 @@ class Interface:
         specs: its named specs, each checked where it is used.
         envs: its environments.
         transforms: its transforms.
+        chains: its chains.
         losses: its losses, as those know them that extend them.
+        checked_losses: those that have a class.
         rewards: its rewards of conversations.
         models: its language models.
+        pipelines: its pipelines, as those know them that extend them.
     """
 
     specs: Mapping[str, NamedSpec]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
+    chains: Mapping[str, Checked[CheckedChain]]
     losses: Mapping[str, ParentLoss]
+    checked_losses: Mapping[str, Checked[CheckedLoss]]
     rewards: Mapping[str, CheckedReward]
     models: Mapping[str, Checked[CheckedLanguageModel]]
+    pipelines: Mapping[str, ParentPipeline]
 
 
 def check_file(
@@ -155,9 +164,22 @@ def check_file(
         chain = check_chain(file, name, module, envs, transforms, models, declared=declared, sink=sink)
         if chain is not None:
             checked.chains[name] = chain
+    pipelines: dict[str, ParentPipeline] = {}
+    if file.module.pipelines:
+        from specgen.check.pipelines.file import check_pipelines
+
+        checked.pipelines, pipelines = check_pipelines(file, checked, visible, interfaces, sink)
     apply_allow(file, checked, sink)
     interface = Interface(
-        _named_specs(file), checked.envs, checked.transforms, losses, checked.rewards, checked.models
+        specs=_named_specs(file),
+        envs=checked.envs,
+        transforms=checked.transforms,
+        chains=checked.chains,
+        losses=losses,
+        checked_losses=checked.losses,
+        rewards=checked.rewards,
+        models=checked.models,
+        pipelines=pipelines,
     )
     return checked, interface
 

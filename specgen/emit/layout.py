@@ -75,7 +75,7 @@ def import_text(imports: Iterable[Import], indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-_STANDARD = ("abc", "collections", "collections.abc", "dataclasses", "functools", "math", "typing")
+_STANDARD = ("abc", "collections", "collections.abc", "dataclasses", "functools", "math", "pathlib", "typing")
 
 
 def from_text(module: str, names: Sequence[str], indent: int = 0) -> str:

@@ -38,6 +38,7 @@ from specgen.plan.model import (
     SpecTypesPlan,
     TypedDictPlan,
 )
+from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.spec_text import key_text, number_text
 from specgen.plan.transforms.model import TransformPlan
 
@@ -170,6 +171,8 @@ def _item(item: Item) -> str:
             text = _template("transform").render(transform=item)
         case LossPlan():
             text = _template("loss").render(loss=item)
+        case PipelinePlan():
+            text = _template("pipeline").render(pipeline=item)
         case DataPlan():
             text = _template("data").render(data=item)
         case SpecTypesPlan():

@@ -12,6 +12,7 @@ from specgen.plan.envs.env import plan_env
 from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
+from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms.transform import plan_transform
 from specgen.values import dataclass
@@ -80,7 +81,15 @@ def plan_file(
             from specgen.plan.chains.composed import plan_composed_chain
 
             items += plan_composed_chain(chain)
-    further = {name: Import(other.module, name) for other in modules.values() for name in other.names}
+    trained: dict[str, Import] = {}
+    for pipeline in checked.pipelines.values():
+        from specgen.plan.pipelines.pipeline import plan_pipeline  # only loaded for files that have pipelines
+
+        items.append(plan_pipeline(pipeline))
+        trained |= pipeline_imports(pipeline.value, checked.module)
+    further = trained | {
+        name: Import(other.module, name) for other in modules.values() for name in other.names
+    }
     named = [
         instance.transform
         for chain in checked.chains.values()
@@ -102,6 +111,8 @@ def plan_file(
     }
     functions = tuple(spec.function for spec in checked.specs.values())
     functions += tuple(model.value.maker for model in checked.models.values())
+    # a module that is run is not shown by its package, which would import it first
+    functions += tuple(name for one in checked.pipelines.values() for name in pipeline_names(one.value))
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 
 

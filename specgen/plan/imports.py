@@ -27,6 +27,7 @@ from specgen.plan.model import (
     SpecTypesPlan,
     TypedDictPlan,
 )
+from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.transforms.model import TransformPlan
 
 
@@ -106,7 +107,7 @@ def _of_template(item: Item) -> Iterable[str]:
             return (item.record,)
         case RecordPlan():
             return ("NamedTuple",)
-        case FunctionPlan() | TypedDictPlan():
+        case FunctionPlan() | PipelinePlan() | TypedDictPlan():
             return ()
         case ProtocolPlan():
             return ("Protocol", "abstractmethod")

@@ -14,6 +14,7 @@ from specgen.plan.model import (
     SpecTypesPlan,
     TypedDictPlan,
 )
+from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.transforms.model import TransformPlan
 from specgen.values import dataclass
 
@@ -22,6 +23,7 @@ ClassPlan = (
     | ComposedChainPlan
     | EnvironmentPlan
     | LossPlan
+    | PipelinePlan
     | ProtocolPlan
     | TransformPlan
     | TypedDictPlan

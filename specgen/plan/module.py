@@ -8,6 +8,7 @@ from specgen.imported import Import
 from specgen.plan.imports import imports_of
 from specgen.plan.items import ClassPlan, Item, ModulePlan
 from specgen.plan.model import AliasPlan, DataPlan, RecordPlan
+from specgen.plan.pipelines.model import PipelinePlan
 
 
 def plan_module(
@@ -33,6 +34,8 @@ def plan_module(
     public = tuple(
         item.name
         for item in items
-        if isinstance(item, AliasPlan | ClassPlan | DataPlan | RecordPlan) and not item.name.startswith("_")
+        if isinstance(item, AliasPlan | ClassPlan | DataPlan | RecordPlan)
+        and not isinstance(item, PipelinePlan)
+        and not item.name.startswith("_")
     )
     return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)

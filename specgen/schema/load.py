@@ -103,15 +103,16 @@ def is_dropped(node: Node) -> bool:
 
 
 def _without_drops(data: dict[str, Any]) -> dict[str, Any]:
-    """The data of a file without what its losses drop of those that they extend."""
-    losses = data.get("losses")
-    if not isinstance(losses, dict):
-        return data
-    kept = {
-        name: _kept(loss, 3) if isinstance(loss, dict) and "extends" in loss else loss
-        for name, loss in losses.items()
-    }
-    return {**data, "losses": kept}
+    """The data of a file without what its losses and pipelines drop of those that they extend."""
+    for section, depth in (("losses", 3), ("pipelines", 6)):
+        found = data.get(section)
+        if isinstance(found, dict):
+            kept = {
+                name: _kept(one, depth) if isinstance(one, dict) and "extends" in one else one
+                for name, one in found.items()
+            }
+            data = {**data, section: kept}
+    return data
 
 
 def _kept(data: Any, depth: int) -> Any:

@@ -35,6 +35,8 @@ class Network(Declaration):
 
     Attributes:
         policy: the role of the action whose distribution it gives.
+        keys: of a policy, the roles whose keys are those where the module that the user gives writes its `sample` and its
+            `log_prob`.
         plain: `delta`, for a policy: a module that gives no distribution is one that is certain of what it writes. `true`,
             for a network with `out`: a module of tensors, which is called with those of `in`, and kept as it is.
         trains: whether gradients reach its parameters.
@@ -53,6 +55,7 @@ class Network(Declaration):
     """
 
     policy: str | None = None
+    keys: Droppable[dict[str, Literal["sample", "log_prob"]]] = Field(default_factory=dict)
     plain: Annotated[bool | Literal["delta"], Field(union_mode="left_to_right")] = False
     trains: bool = True
     qvalue: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from specgen.schema.env import Env
 from specgen.schema.fields import Const, Declaration, SpecField
 from specgen.schema.language_model import LanguageModel
 from specgen.schema.loss import Loss
+from specgen.schema.pipeline import Pipeline
 from specgen.schema.transform import Transform
 
 
@@ -21,8 +22,6 @@ class Module(Declaration):
     The same object in Python and in YAML gives the same generated files::
 
         schema = Module(envs={"Pendulum": Env(state={"th": "float32"}, ...)})
-
-    `pipelines` are reserved: they are refused until they can be generated.
     """
 
     specgen: Literal[1] = 1
@@ -36,4 +35,4 @@ class Module(Declaration):
     losses: dict[str, Loss] = Field(default_factory=dict)
     rewards: dict[str, Reward] = Field(default_factory=dict)
     models: dict[str, LanguageModel] = Field(default_factory=dict)
-    pipelines: dict[str, Any] = Field(default_factory=dict)
+    pipelines: dict[str, Pipeline] = Field(default_factory=dict)

@@ -86,6 +86,7 @@ class Outline:
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
         extends: whether a loss of it extends another one, or a model is like another one.
+        assembles: whether it has pipelines, which depend on all that stands behind what they import.
     """
 
     path: str
@@ -97,6 +98,7 @@ class Outline:
     specs: str
     visible: str
     extends: bool
+    assembles: bool
 
     @property
     def shown(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from specgen_runtime.objectives import LossModule, SoftUpdate
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.objectives.every_loss import KEYWORDS, OF_TOKENS, batch, losses, made, networks, total
 
@@ -71,6 +71,24 @@ def test_it_runs_in_bfloat16(cls: type[LossModule]) -> None:
     assert all(gradient.isfinite().all() for gradient in trained.values())
     # casts of parameters that were made without gradients are not those that are trained
     assert trained.keys() == gradients(loss, outputs(loss, batch(cls.__name__, 32))).keys()
+
+
+def test_all_draws_come_from_its_generator(cls: type[LossModule]) -> None:
+    """Torch's own random numbers are left alone, those of dropout in the networks included."""
+    given = networks(cls)
+    for network in given.values():
+        for layers in [part for part in network.modules() if isinstance(part, nn.Sequential)]:
+            layers.insert(1, nn.Dropout(0.5))
+    loss, found = cls(*given.values(), **KEYWORDS.get(cls.__name__, {})), list[TensorDict]()
+    for seed, own in ((0, 9), (1, 9), (1, 10)):
+        torch.manual_seed(seed)
+        before, loss.generator = torch.get_rng_state(), torch.Generator().manual_seed(own)
+        found.append(loss(batch(cls.__name__, 6)))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert not torch.equal(loss.generator.get_state(), torch.Generator().manual_seed(own).get_state())
+    first, again, other = found
+    assert_same(again, first)
+    assert any(not torch.equal(value, other[key]) for key, value in first.items())
 
 
 def test_several_sets_of_parameters_at_once(cls: type[LossModule]) -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5879fee34efdc5da22c545bc3cdcd4383994fdb7fe2c7ffcca1d3f865b1e06f4
+# specgen: sha256=c8902986faba0a5c31cd57346e2060a17009ba79c72863f2755d300a15bfdca4
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class BCLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.BCLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator, plain=keys.action)
+        dist = actor_network.dist("live", tensordict, plain=keys.action)
         predicted = (
             dist.mode()
             if (self.loss_function is None and not self.random_actor_network)

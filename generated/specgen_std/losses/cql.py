@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bbe0e9b51f8ba64c23955d401e7cea598cd0ce4106dfe651ffb7a0722cec083c
+# specgen: sha256=dd7493a4b72451fd187425503008a56b7fb3e2b671630e94e023227dd609cc6b
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -563,6 +563,7 @@ class CQLLoss(LossModule):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action")
         self.convert_to_functional(
             qvalue_network,
             "qvalue_network",
@@ -630,7 +631,7 @@ class CQLLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CQLLoss.let
         with torch.no_grad():
-            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_dist = actor_network.dist("live", next_tensordict)
             next_action, next_action_log_prob = (
                 next_dist.rsample_and_log_prob() if not self.max_q_backup else (None, None)
             )
@@ -659,13 +660,13 @@ class CQLLoss(LossModule):
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
         ).squeeze(-1)
         random_actions = uniform_like(
-            self._read(tensordict, keys.action, "action"), -1.0, 1.0, self.generator, n=self.num_random
+            self._read(tensordict, keys.action, "action"), -1.0, 1.0, n=self.num_random
         )
         with torch.no_grad():
             now_actions, now_actions_log_prob = dist.sample_and_log_prob(self.num_random)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bb438fd014d2f94a603e2b89863a23f88cb305fd1f043e6f1b672b2447b24d43
+# specgen: sha256=ab49cfb33ae486e45bb44d377026b55c65390692ddb273c15a3227c06348519e
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -271,6 +271,7 @@ class CrossQLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action")
         self.convert_to_functional(
             qvalue_network,
             "qvalue_network",
@@ -326,7 +327,7 @@ class CrossQLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CrossQLoss.let
         with torch.no_grad():
-            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_dist = actor_network.dist("live", next_tensordict)
             next_action, next_action_log_prob = next_dist.sample_and_log_prob()
         qvalue_network_joined = joined_values(
             qvalue_network,
@@ -348,7 +349,7 @@ class CrossQLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.CrossQLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.evaluated.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness

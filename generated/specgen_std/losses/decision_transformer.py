@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db020190cca5139e463742089d6bf738b58f15ff99682dcb7b5ce3f9c7d073f3
+# specgen: sha256=c4b7631bbbde125fca93331637ad6b6af9ab173e59af09b0bc5ee7da56f71852
 """Decision transformers."""
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ class OnlineDTLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.OnlineDTLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         _, drawn_log_prob = dist.rsample_and_log_prob(self.samples_mc_entropy)
         # losses.OnlineDTLoss.terms
         dist_log_prob = dist.log_prob(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ad0f3ab1c7584a0539354f583ccff780abf79d2b6d6cf9260b0ce90f76f29911
+# specgen: sha256=9f24817104f7174b68f04d12b26cfd63c5e5bd325f0299f81ae13b10e15bb57a
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -212,14 +212,12 @@ class GAILLoss(LossModule):
         expert = discriminator_network_joined[0].squeeze(-1)
         collected = discriminator_network_joined[1].squeeze(-1)
         u = (
-            uniform_like(
-                self._read(tensordict, keys.expert_observation, "expert_observation"), 0, 1, self.generator
-            )
+            uniform_like(self._read(tensordict, keys.expert_observation, "expert_observation"), 0, 1)
             if self.use_grad_penalty
             else None
         )
         w = (
-            uniform_like(self._read(tensordict, keys.expert_action, "expert_action"), 0, 1, self.generator)
+            uniform_like(self._read(tensordict, keys.expert_action, "expert_action"), 0, 1)
             if self.use_grad_penalty
             else None
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=668c810430d680f25072509acc754fe11f7edefe344af3e73e046b5bdb8bd504
+# specgen: sha256=f51536373e54040f9e8d9389393655c0413e03d3f9c12e4f49335ca86fbd0d98
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ class GRPOLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.GRPOLoss.let
-        dist = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
+        dist = actor_network.dist("live", tensordict, samples=1)
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -734,7 +734,7 @@ class DAPO(GRPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.DAPO.let
-        dist = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
+        dist = actor_network.dist("live", tensordict, samples=1)
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -1129,7 +1129,7 @@ class CISPOLoss(GRPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.CISPOLoss.let
-        dist = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
+        dist = actor_network.dist("live", tensordict, samples=1)
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None

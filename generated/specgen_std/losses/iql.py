@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=64b8aeaf57c74203d6bcde3ccdebebb63b0159781d6f82bc715e4e2461fb302e
+# specgen: sha256=ed8dbe541fa6f1722d49ea947469748197e69ed2a6acdb92e0b592ce4687e3ee
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -239,6 +239,7 @@ class IQLLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action")
         self.convert_to_functional(
             qvalue_network,
             "qvalue_network",
@@ -282,7 +283,7 @@ class IQLLoss(LossModule):
             tensordict, keys.state_action_value, randomness=self.vmap_randomness
         ).squeeze(-1)
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         return iql_actor(
             qvalue_network_target_now, v, log_p, temperature=self.temperature, expectile=self.expectile
@@ -591,6 +592,7 @@ class DiscreteIQLLoss(IQLLoss):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action")
         network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
         self.convert_to_functional(
             network,
@@ -638,7 +640,7 @@ class DiscreteIQLLoss(IQLLoss):
             tensordict, keys.state_action_value, randomness=self.vmap_randomness
         )
         v = value_network.live(tensordict, keys.state_value).squeeze(-1)
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         return discrete_iql_actor(
             qvalue_network_target_now,

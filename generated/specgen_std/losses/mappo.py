@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=83e00a30b7c80110d416a537b47144d2acd2c6ae87f0df0b3fa3c30af3ba5a28
+# specgen: sha256=1be5180a7c4c99eea6ff7c184f3c387c7cd0c1c910d2a1b4d21e7809b8ee9bcf
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -416,6 +416,7 @@ class MAPPOLoss(ClipPPOLoss):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         if critic_network is not None:
             self.convert_to_functional(
                 critic_network,
@@ -478,11 +479,11 @@ class MAPPOLoss(ClipPPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.MAPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict, samples=1)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, samples=1, generator=self.generator).log_prob(
+            actor_network.dist("target", tensordict, samples=1).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
@@ -963,6 +964,7 @@ class IPPOLoss(MAPPOLoss):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         if critic_network is not None:
             self.convert_to_functional(
                 critic_network,
@@ -1025,11 +1027,11 @@ class IPPOLoss(MAPPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.IPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, samples=1, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict, samples=1)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, samples=1, generator=self.generator).log_prob(
+            actor_network.dist("target", tensordict, samples=1).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=27359d717b777d3e6c44a6d42a6cf7128ccaf99c3960f518be91748a99f63fd2
+# specgen: sha256=1a2f3ed084fc678646b8503abb04f29aec41adcc8d9b1efd139038ec508df16e
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -264,6 +264,7 @@ class A2CLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         self.convert_to_functional(
             critic_network,
             "critic_network",
@@ -315,7 +316,7 @@ class A2CLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.A2CLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = (
             actor_network_now.entropy(self.samples_mc_entropy)
@@ -582,6 +583,7 @@ class ReinforceLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         self.convert_to_functional(
             critic_network,
             "critic_network",
@@ -625,7 +627,7 @@ class ReinforceLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.ReinforceLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         return reinforce_actor(log_p, self._read(tensordict, keys.advantage, "advantage"))
 

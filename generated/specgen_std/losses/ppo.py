@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3cd511fe025993f49fecbddcc195881a9ea15d9649ba99b93cb54cb9cef60c25
+# specgen: sha256=37f4f85e96b400abdeabf578ebc2b9fd3dff483eb850d4a5d6956799a6353ebc
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -354,6 +354,7 @@ class PPOLoss(LossModule):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         if critic_network is not None:
             self.convert_to_functional(
                 critic_network,
@@ -413,11 +414,11 @@ class PPOLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.PPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+            actor_network.dist("target", tensordict).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
@@ -860,6 +861,7 @@ class ClipPPOLoss(PPOLoss):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         if critic_network is not None:
             self.convert_to_functional(
                 critic_network,
@@ -922,11 +924,11 @@ class ClipPPOLoss(PPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.ClipPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         old = (
-            actor_network.dist("target", tensordict, generator=self.generator).log_prob(
+            actor_network.dist("target", tensordict).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
             )
             if self.delay_actor
@@ -1384,6 +1386,7 @@ class KLPENPPOLoss(PPOLoss):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         if critic_network is not None:
             self.convert_to_functional(
                 critic_network,
@@ -1451,13 +1454,13 @@ class KLPENPPOLoss(PPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.KLPENPPOLoss.let
-        actor_network_now = actor_network.dist("live", tensordict, generator=self.generator)
+        actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
         before = (
-            actor_network.dist("target", tensordict, generator=self.generator)
+            actor_network.dist("target", tensordict)
             if self.delay_actor
-            else actor_network.dist("stored", tensordict, generator=self.generator)
+            else actor_network.dist("stored", tensordict)
         )
         old = (
             before.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))

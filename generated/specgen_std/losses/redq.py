@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=40ae5229af54b46612f62a29266a32fe5f009bbceb6671ab11127cfd09828f4b
+# specgen: sha256=e5e52f0f339b748e2664df4f3b47835f99c9f8b72bff0a44a0685353410dc65a
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -258,6 +258,7 @@ class REDQLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="sample_log_prob")
         self.convert_to_functional(
             qvalue_network,
             "qvalue_network",
@@ -310,7 +311,7 @@ class REDQLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.REDQLoss.let
         with torch.no_grad():
-            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_dist = actor_network.dist("live", next_tensordict)
             next_action, next_log_p = next_dist.rsample_and_log_prob()
             next_q = qvalue_network.target(
                 next_tensordict,
@@ -318,11 +319,11 @@ class REDQLoss(LossModule):
                 {keys.action: next_action},
                 randomness=self.vmap_randomness,
             ).squeeze(-1)
-            next_q_chosen = chosen_members(next_q, self.sub_sample_len, self.generator)
+            next_q_chosen = chosen_members(next_q, self.sub_sample_len)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness

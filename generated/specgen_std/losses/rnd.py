@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=893cb4f22cb295946875acd3b5510074538561ed6110dda3db945546addb16e7
+# specgen: sha256=88399f07b8f1aee287686f77e88bd6ed04d845cfc14c1cd2a905cf01e422ce0c
 """Random network distillation."""
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class RNDLoss(LossModule):
         """
         keys = self.tensor_keys
         # losses.RNDLoss.terms
-        bernoulli = bernoulli_of(tensordict, self.update_fraction, self.generator)
+        bernoulli = bernoulli_of(tensordict, self.update_fraction)
         terms = rnd_loss(
             lambda observation: self.target_network(observation),
             lambda observation: self.predictor_network(observation), bernoulli,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32d405dbc74ab8b5a22783e3f6074b8869dbfa59e1fa747fe69cb307a7262477
+# specgen: sha256=a2c1ede97ec0be380af88d5ce52c734475a34f10d67ed480f66bdd64196b266e
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -329,6 +329,7 @@ class SACLoss(LossModule):
             "actor_network",
             create_target_params=delay_actor,
         )
+        self._take_keys_of(actor_network, sample="action", log_prob="log_prob")
         self.convert_to_functional(
             qvalue_network,
             "qvalue_network",
@@ -405,11 +406,7 @@ class SACLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
         with torch.no_grad():
-            next_dist = (
-                actor_network.dist("live", next_tensordict, generator=self.generator)
-                if self.value_network is None
-                else None
-            )
+            next_dist = actor_network.dist("live", next_tensordict) if self.value_network is None else None
             next_action, next_action_log_prob = (
                 not_none(next_dist).rsample_and_log_prob() if self.value_network is None else (None, None)
             )
@@ -450,7 +447,7 @@ class SACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.SACLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         new_action, log_p = dist.rsample_and_log_prob()
         q_new = qvalue_network.frozen(
             tensordict, keys.state_action_value, {keys.action: new_action}, randomness=self.vmap_randomness
@@ -469,7 +466,7 @@ class SACLoss(LossModule):
         # losses.SACLoss.let
         v = self.functional_network("value_network").live(tensordict, keys.value).squeeze(-1)
         with torch.no_grad():
-            v_dist = actor_network.dist("target", tensordict, generator=self.generator)
+            v_dist = actor_network.dist("target", tensordict)
             v_action, v_action_log_prob = v_dist.rsample_and_log_prob()
             v_q = qvalue_network.target(
                 tensordict, keys.state_action_value, {keys.action: v_action}, randomness=self.vmap_randomness
@@ -794,6 +791,7 @@ class DiscreteSACLoss(LossModule):
             "actor_network",
             create_target_params=False,
         )
+        self._take_keys_of(actor_network, sample="action")
         network, self.action_space = as_qvalue_ensemble(qvalue_network, action_space)
         self.convert_to_functional(
             network,
@@ -843,7 +841,7 @@ class DiscreteSACLoss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.DiscreteSACLoss.let
         with torch.no_grad():
-            next_dist = actor_network.dist("live", next_tensordict, generator=self.generator)
+            next_dist = actor_network.dist("live", next_tensordict)
             qvalue_network_target_next = qvalue_network.target(
                 next_tensordict, keys.action_value, randomness=self.vmap_randomness
             )
@@ -873,7 +871,7 @@ class DiscreteSACLoss(LossModule):
         actor_network = self.functional_network("actor_network")
         qvalue_network = self.functional_network("qvalue_network")
         # losses.DiscreteSACLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator)
+        dist = actor_network.dist("live", tensordict)
         p = dist.probs()
         dist_log_probs = dist.log_probs()
         qvalue_network_frozen_now = qvalue_network.frozen(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=84c23d1213eb1241c528eaff9da40b7b8d7a8f4b12f4f9ea81d42020961111a5
+# specgen: sha256=224aa8bf6c11508f970b5635c009be32d33decec6e55b3cca5670a6be509c3b7
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class TD3Loss(LossModule):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3Loss.let
         with torch.no_grad():
-            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"))
             actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
@@ -675,7 +675,7 @@ class TD3BCLoss(TD3Loss):
         qvalue_network = self.functional_network("qvalue_network")
         # losses.TD3BCLoss.let
         with torch.no_grad():
-            standard_normal = normal_like(self._read(tensordict, keys.action, "action"), self.generator)
+            standard_normal = normal_like(self._read(tensordict, keys.action, "action"))
             actor_network_target_next = actor_network.target(next_tensordict, keys.action)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1

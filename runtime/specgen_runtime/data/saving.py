@@ -7,14 +7,14 @@ else is on the disk. Rows are raw bytes, one file for each tensor; those that a 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from specgen_runtime.durable import replace_file, save_values, sync_folder, write_file
 
 __all__ = ["load_state", "save_state"]
 
@@ -40,14 +40,13 @@ def save_state(path: Path, storage: dict[str, Any], state: dict[str, Any]) -> No
     try:
         folder.mkdir()
         _write_rows(folder, storage)
-        _save(folder / "state.pt", state)
-        _sync_folder(folder)
-        _write(path / f"{_MANIFEST}.new", json.dumps({"folder": folder.name}).encode())
+        save_values(folder / "state.pt", state)
+        sync_folder(folder)
+        replace_file(path / _MANIFEST, json.dumps({"folder": folder.name}).encode())
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        if _saved_folder(path) != folder:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    os.replace(path / f"{_MANIFEST}.new", path / _MANIFEST)
-    _sync_folder(path)
     if before is not None:
         shutil.rmtree(before, ignore_errors=True)
 
@@ -75,17 +74,17 @@ def _saved_folder(path: Path) -> Path | None:
 def _write_rows(folder: Path, storage: dict[str, Any]) -> None:
     leaves: dict[tuple[str, ...], Tensor] | list[Any] = storage["_storage"]
     if isinstance(leaves, list):
-        _save(folder / _LISTED, storage)
+        save_values(folder / _LISTED, storage)
         return
     entries = []
     for number, (key, leaf) in enumerate(leaves.items()):
         rows = leaf.detach().contiguous().cpu()
-        _write(folder / f"{number}.rows", rows.reshape(-1).view(torch.uint8).numpy().data)
+        write_file(folder / f"{number}.rows", rows.reshape(-1).view(torch.uint8).numpy().data)
         entries.append(
             {"key": key, "shape": list(leaf.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
         )
     described = {**storage, "_storage": entries}
-    _write(folder / "rows.json", json.dumps(described).encode())
+    write_file(folder / "rows.json", json.dumps(described).encode())
 
 
 def _read_rows(folder: Path) -> dict[str, Any]:
@@ -105,28 +104,3 @@ def _read(file: Path, shape: list[int], dtype: torch.dtype) -> Tensor:
     if not size:
         return torch.empty(shape, dtype=dtype)
     return torch.from_file(str(file), shared=False, size=size, dtype=dtype).reshape(shape)
-
-
-def _save(file: Path, values: dict[str, Any]) -> None:
-    """Write tensors and plain values through to the disk."""
-    written = BytesIO()
-    torch.save(values, written)
-    _write(file, written.getbuffer())
-
-
-def _write(file: Path, content: Any) -> None:
-    """Write a file through to the disk."""
-    with open(file, "wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder through to the disk."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

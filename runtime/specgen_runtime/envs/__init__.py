@@ -6,6 +6,7 @@ from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched import BatchedEnv, ParallelEnv, RayEnv, SerialEnv
 from specgen_runtime.envs.check_specs import check_env_specs
 from specgen_runtime.envs.done import terminated_or_truncated
+from specgen_runtime.envs.env_state import env_state, load_env_state
 from specgen_runtime.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from specgen_runtime.envs.finite import NotFiniteError
 from specgen_runtime.envs.generated import EnvSpecs, GeneratedEnv, counts_before, sums_before
@@ -52,8 +53,10 @@ __all__ = [
     "check_marl_grouping",
     "counts_before",
     "default_info_dict_reader",
+    "env_state",
     "exploration_type",
     "gym_backend",
+    "load_env_state",
     "make_composite_from_td",
     "register_gym_spec_conversion",
     "set_exploration_type",

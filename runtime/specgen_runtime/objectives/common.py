@@ -19,6 +19,7 @@ from specgen_runtime.objectives.keys import checked_updates
 from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
+from specgen_runtime.objectives.policy_keys import written_by_policy
 from specgen_runtime.objectives.reduction import (
     Reduction,
     ScalarOutputMode,
@@ -43,8 +44,8 @@ class LossModule(SelectingModule):
     """Parent class of losses: reads a tensordict, returns a new one with entries ``"loss*"`` and other scalars.
 
     A subclass gives its networks to `convert_to_functional`, names its keys in a dataclass ``_AcceptedKeys`` and
-    computes in `forward`. That, and methods whose names end in ``loss``, run in `deterministic_sampling_mode` and
-    with recurrent networks in sequence mode. Called with tensors by keyword (names are keys joined by underscores,
+    computes in `forward`. That, and methods whose names end in ``loss``, run in `deterministic_sampling_mode`, with
+    recurrent networks in sequence mode, and draw from ``generator``. Called with tensors by keyword (names are keys joined by underscores,
     such as ``next_reward``), a loss returns the ``out_keys``, in order.
 
     Args:
@@ -54,7 +55,8 @@ class LossModule(SelectingModule):
         default_value_estimator: the estimator that is built when none was asked for; None if the loss has none.
         supported_value_estimators: what `make_value_estimator` accepts; empty for all, None if the loss has no estimator.
         out_keys: what `forward` returns, or what `select_out_keys` chose of it.
-        generator: what the loss draws its random numbers from; None for torch's default generator.
+        generator: what everything that runs in the loss draws its random numbers from, dropout in its networks included:
+            one on their device; None for torch's default generator.
         feature_ranks: how many dimensions entries have behind those of the batch, by role; tensors by keyword are
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
@@ -88,6 +90,7 @@ class LossModule(SelectingModule):
     def __init__(self, *, functional: bool = True) -> None:
         super().__init__(functional=functional)
         self._tensor_keys: Any = self._AcceptedKeys()
+        self._default_keys: Any = self._AcceptedKeys()
         self._reduction: Reduction = "mean"
         self._scalar_output_mode: ScalarOutputMode | None = None
         self._mask_key: MaskKey = "auto"
@@ -108,10 +111,26 @@ class LossModule(SelectingModule):
         Raises:
             ValueError: for a role that ``_AcceptedKeys`` does not have, or a value that is not a key.
         """
-        updates = checked_updates(self._AcceptedKeys, keys, owner=type(self).__name__)
+        updates = checked_updates(
+            self._AcceptedKeys, keys, owner=type(self).__name__, defaults=self._default_keys
+        )
         for name, value in updates.items():
             setattr(self._tensor_keys, name, value)
         self._forward_value_estimator_keys(**updates)
+
+    def _take_keys_of(self, policy: nn.Module, *, sample: str, log_prob: str | None = None) -> None:
+        """Make the keys where a policy writes what it draws the defaults of roles.
+
+        Args:
+            policy: a policy; one that does not say its keys changes nothing.
+            sample: the role of what it draws.
+            log_prob: that of its log-probability.
+        """
+        found = written_by_policy(policy)
+        for role, key in ((sample, found.sample), (log_prob, found.log_prob)):
+            if role is not None and key is not None:
+                setattr(self._default_keys, role, key)
+                self.set_keys(**{role: None})
 
     def _forward_value_estimator_keys(self, **_keys: NestedKey) -> None:
         """Give the estimator those of its keys that the loss also names; override to rename them on the way."""

@@ -1,4 +1,7 @@
-"""What losses draw without a distribution: noise in the shape of a tensor, and some members of an ensemble."""
+"""What losses draw without a distribution: noise in the shape of a tensor, and some members of an ensemble.
+
+All is drawn from torch's default generator, which stands for that of the loss while a loss runs.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +9,38 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.random_state import drawing_from
 
-
-def normal_like(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def normal_like(like: Tensor) -> Tensor:
     """Standard normal numbers in the shape, dtype and device of a tensor, without gradients.
 
     Args:
         like: any shape.
-        generator: what they are drawn from; None for torch's default.
     """
-    with drawing_from(generator):
-        return torch.randn_like(like, requires_grad=False)
+    return torch.randn_like(like, requires_grad=False)
 
 
-def uniform_like(
-    like: Tensor, low: float, high: float, generator: torch.Generator | None = None, *, n: int | None = None
-) -> Tensor:
+def uniform_like(like: Tensor, low: float, high: float, *, n: int | None = None) -> Tensor:
     """Numbers between ``low`` and ``high``, every one as likely, in the dtype and on the device of a tensor.
 
     Args:
         like: any shape.
         low, high: the ends.
-        generator: what they are drawn from; None for torch's default.
         n: how many are drawn for each number of ``like``; None for one.
 
     Returns:
         The shape of ``like``, or ``[n, *like.shape]``; without gradients.
     """
     shape = like.shape if n is None else (n, *like.shape)
-    with drawing_from(generator):
-        drawn = torch.rand(shape, dtype=like.dtype, device=like.device)
+    drawn = torch.rand(shape, dtype=like.dtype, device=like.device)
     return low + (high - low) * drawn
 
 
-def bernoulli_of(data: TensorDictBase, p: float, generator: torch.Generator | None = None) -> Tensor:
+def bernoulli_of(data: TensorDictBase, p: float) -> Tensor:
     """A truth value for each sample, true with probability ``p``.
 
     Args:
         data: the samples.
         p: between 0 and 1.
-        generator: what they are drawn from; None for torch's default.
 
     Returns:
         bool, ``[*batch]``, on the device of the data.
@@ -54,17 +48,15 @@ def bernoulli_of(data: TensorDictBase, p: float, generator: torch.Generator | No
     device = data.device
     if device is None:
         device = next((one.device for one in data.values(True, True) if isinstance(one, Tensor)), None)
-    with drawing_from(generator):
-        return torch.rand(data.batch_size, device=device) < p
+    return torch.rand(data.batch_size, device=device) < p
 
 
-def chosen_members(values: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
+def chosen_members(values: Tensor, k: int) -> Tensor:
     """What ``k`` members of an ensemble give, drawn without replacement and in their order.
 
     Args:
         values: what all members give, shape ``[members, ...]``.
         k: how many are chosen, the same for all that follows the first dimension.
-        generator: what they are drawn from; None for torch's default.
 
     Returns:
         Shape ``[k, ...]``.
@@ -75,6 +67,5 @@ def chosen_members(values: Tensor, k: int, generator: torch.Generator | None = N
     members = values.shape[0]
     if k > members:
         raise ValueError(f"{k} members can't be chosen of {members}")
-    with drawing_from(generator):
-        order = torch.randperm(members, device=values.device)
+    order = torch.randperm(members, device=values.device)
     return values.index_select(0, order[:k].sort().values)

@@ -44,15 +44,21 @@ def checked_key(value: object, *, owner: str) -> NestedKey:
 
 
 def checked_updates(
-    accepted: type, updates: Mapping[str, Any], *, owner: str, unknown_error: type[Exception] = ValueError
+    accepted: type,
+    updates: Mapping[str, Any],
+    *,
+    owner: str,
+    unknown_error: type[Exception] = ValueError,
+    defaults: object = None,
 ) -> dict[str, Any]:
     """The attributes to set for ``set_keys(**updates)``; nothing is set if one of them is wrong.
 
     Args:
         accepted: the ``_AcceptedKeys`` class.
-        updates: role to key; ``None`` restores the default of the class.
+        updates: role to key; ``None`` restores the default.
         owner: the name of the class whose keys they are, for messages.
         unknown_error: what is raised for a role that is not accepted.
+        defaults: what holds the defaults, if they are not those of the class.
 
     Raises:
         ValueError: if a key is not a tensordict key.
@@ -64,7 +70,7 @@ def checked_updates(
         raise unknown_error(
             f"{owner}.set_keys does not accept {', '.join(map(repr, unknown))}. Accepted keys are: {', '.join(names)}"
         )
-    defaults = accepted()
+    defaults = accepted() if defaults is None else defaults
     return {
         name: getattr(defaults, name)
         if value is None

@@ -1,4 +1,4 @@
-"""The modes in which losses compute: how distributions are read, and recurrent networks over whole sequences."""
+"""The modes in which losses compute: how distributions are read, recurrent networks, and where draws come from."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tensordict.nn import set_interaction_type
 
 from specgen_runtime.interop.torchrl_recurrent import torchrl_recurrent_mode
 from specgen_runtime.modules.recurrent.mode import set_recurrent_mode
+from specgen_runtime.random_state import drawing_from
 
 R = TypeVar("R")
 
@@ -34,11 +35,12 @@ class over_sequences:  # noqa: N801
 
 
 def in_loss_modes(method: Callable[..., R]) -> Callable[..., R]:
-    """The method, run in the loss's `deterministic_sampling_mode`, with recurrent networks in sequence mode."""
+    """The method in the modes of a loss: its `deterministic_sampling_mode`, its ``generator``, networks over sequences."""
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> R:
-        with set_interaction_type(self.deterministic_sampling_mode), over_sequences():
+        mode = set_interaction_type(self.deterministic_sampling_mode)
+        with mode, over_sequences(), drawing_from(self.generator):
             return method(self, *args, **kwargs)
 
     return run

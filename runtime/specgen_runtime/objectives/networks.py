@@ -253,7 +253,6 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         samples: int = 0,
-        generator: torch.Generator | None = None,
         plain: NestedKey | None = None,
     ) -> PolicyDistribution:
         """The distribution that the network gives for each sample of ``record``, with one of its sets of parameters.
@@ -265,14 +264,13 @@ class FunctionalNetwork:
             replaced: what it reads instead of entries of the record, by their keys.
             draws: whether what is replaced has a dimension of draws in front of the batch.
             samples: how many dimensions samples have behind those of the batch, such as one of agents or tokens.
-            generator: what draws from the distribution take their random numbers from.
             plain: the entry of which a network that gives no distribution is certain.
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
         if copy == "stored":
-            return stored_distribution(self.skeleton, record, self.name, generator, samples)
+            return stored_distribution(self.skeleton, record, self.name, samples)
         if copy != "live":
             self._follow()
         module = {"live": self._live, "frozen": self._frozen, "target": self._target or self._frozen}[copy]
@@ -288,10 +286,10 @@ class FunctionalNetwork:
             values = None if tensors is None else steps(tensors)
             if values is not None:
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                return PolicyDistribution(last.get_dist(cast("Any", values)), dims, generator)
+                return PolicyDistribution(last.get_dist(cast("Any", values)), dims)
         inputs = self.inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims + samples, generator)
+        return PolicyDistribution(distribution, inputs.batch_dims + samples)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""

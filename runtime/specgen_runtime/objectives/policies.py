@@ -23,7 +23,6 @@ from specgen_runtime.modules.distributions import (
 from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
 from specgen_runtime.objectives.composites import as_action, composite_log_prob
 from specgen_runtime.objectives.keys import required
-from specgen_runtime.random_state import drawing_from
 
 
 class PolicyDistribution:
@@ -35,15 +34,11 @@ class PolicyDistribution:
     Args:
         distribution: as the policy gives it.
         batch_dims: how many dimensions the batch has.
-        generator: what draws take their random numbers from; None for torch's default.
     """
 
-    def __init__(
-        self, distribution: Distribution, batch_dims: int, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, distribution: Distribution, batch_dims: int) -> None:
         self.distribution = distribution
         self._event_dims = len(distribution.batch_shape) - batch_dims
-        self._generator = generator
         if self._event_dims < 0:
             raise RuntimeError(
                 f"a policy gave a {type(distribution).__name__} of shape {list(distribution.batch_shape)} for a batch "
@@ -69,24 +64,20 @@ class PolicyDistribution:
         Raises:
             NotImplementedError: if the distribution is not reparameterised.
         """
-        with drawing_from(self._generator):
-            return _drawn(self.distribution.rsample(_shape(n)))
+        return _drawn(self.distribution.rsample(_shape(n)))
 
     def sample(self, n: int | None = None) -> Tensor:
         """A draw without gradients: ``[*batch, *event]``, or ``[n, *batch, *event]``."""
-        with drawing_from(self._generator):
-            return _drawn(sample(self.distribution, _shape(n)))
+        return _drawn(sample(self.distribution, _shape(n)))
 
     def rsample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `rsample`, with the log-probability of the draw, as it was drawn: ``[*batch]`` or ``[n, *batch]``."""
-        with drawing_from(self._generator):
-            draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
+        draw, log_prob = rsample_and_log_prob(self.distribution, _shape(n))
         return _drawn(draw), self._summed(log_prob)
 
     def sample_and_log_prob(self, n: int | None = None) -> tuple[Tensor, Tensor]:
         """As `sample`, with the log-probability of the draw, which has gradients to the parameters."""
-        with drawing_from(self._generator):
-            draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
+        draw, log_prob = sample_and_log_prob(self.distribution, _shape(n))
         return _drawn(draw), self._summed(log_prob)
 
     def mode(self) -> Tensor:
@@ -98,8 +89,7 @@ class PolicyDistribution:
 
         Draws have gradients to the parameters where the distribution is reparameterised.
         """
-        with drawing_from(self._generator):
-            return self._summed(entropy(self.distribution, n))
+        return self._summed(entropy(self.distribution, n))
 
     def probs(self) -> Tensor:
         """The probability of each discrete action, ``[*batch, n_actions]``."""
@@ -126,8 +116,7 @@ class PolicyDistribution:
 
         Exact where it is known, else the mean over ``n`` draws from this one, which have no gradients.
         """
-        with drawing_from(self._generator):
-            return self._summed(kl_divergence(self.distribution, other.distribution, n))
+        return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
     def _summed(self, value: Draw) -> Tensor:
         if isinstance(value, TensorDictBase):
@@ -238,7 +227,6 @@ def stored_distribution(
     policy: nn.Module,
     record: TensorDictBase,
     name: str,
-    generator: torch.Generator | None,
     samples: int = 0,
 ) -> PolicyDistribution:
     """The distribution that a policy wrote into a record, without gradients; it is not run.
@@ -247,7 +235,6 @@ def stored_distribution(
         policy: the policy.
         record: holds the parameters of the distribution.
         name: what the policy is called in the loss, for messages.
-        generator: what draws take their random numbers from.
         samples: how many dimensions a sample has behind those of the batch.
 
     Raises:
@@ -261,7 +248,7 @@ def stored_distribution(
             value = required(record, key, owner=name, role="a parameter of the distribution")
         stored.set(key, value.detach())
     made = last.get_dist(stored)
-    return PolicyDistribution(made, record.batch_dims + samples, generator)
+    return PolicyDistribution(made, record.batch_dims + samples)
 
 
 def _device_of(distribution: Distribution) -> torch.device | None:

@@ -88,7 +88,9 @@ class Declared:
         learnables = Learnables(self.file, self.path, self.loss, scope, self.names, self.sink)
         self.learnables = learnables.checked()
         self.scope |= {one.name: one.binding for one in self.learnables}
-        self.networks = self._networks()
+        self.networks = tuple(
+            replace(one, inputs=tuple(self.loss.networks[one.name].in_)) for one in self._networks()
+        )
         for network in self.networks:
             if network.optional:
                 self.scope[network.name] = network.presence(".".join(self.path))
@@ -283,6 +285,7 @@ class Declared:
                 network.optional,
                 plain=network.plain == "delta",
                 trains=network.trains,
+                keys=network.keys,
             )
         ]
 

@@ -39,6 +39,8 @@ class LossNetwork:
         reads: the roles that a module of tensors is called with.
         joined: whether its calls with trained parameters run as one batch.
         buffers: the buffers of it that are constants in expressions, with their types.
+        inputs: what it reads unless the network that is given says otherwise: roles, or keys.
+        keys: the roles whose keys it says, if it is a policy: of its `sample` and of its `log_prob`.
     """
 
     name: str
@@ -55,6 +57,8 @@ class LossNetwork:
     trains: bool = True
     reads: tuple[str, ...] = ()
     buffers: Mapping[str, Type] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    keys: Mapping[str, Literal["sample", "log_prob"]] = field(default_factory=dict)
 
     def random(self, path: str) -> Binding:
         """What `random` asks of a network of the loss at `path` that may be certain: whether it gives a distribution."""

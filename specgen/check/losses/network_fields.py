@@ -5,6 +5,7 @@ from __future__ import annotations
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules.loss_modules import PLAIN
+from specgen.diagnostics.rules.losses import UNKNOWN_ROLE
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss
 
@@ -17,6 +18,8 @@ def fields_fit(file: SchemaFile, here: tuple[str, ...], loss: Loss, sink: Sink) 
     name = here[-1]
     network = loss.networks[name]
     if network.plain and not _fits_plain(file, here, loss, sink):
+        return False
+    if network.keys and not _keys_fit(file, here, loss, sink):
         return False
     if network.policy is None and not network.out:
         message = f"`{name}` needs `out`: the key that it writes, and its type"
@@ -34,6 +37,29 @@ def fields_fit(file: SchemaFile, here: tuple[str, ...], loss: Loss, sink: Sink) 
             message = f"`{name}` {what}, and has no `{unfit}`"
             help = f"leave out `{unfit}`, or {instead}"
             sink.add(schema_rules.WRONG_TYPE.at(file.key_span(*here, unfit), message, help=help))
+            return False
+    return True
+
+
+def _keys_fit(file: SchemaFile, here: tuple[str, ...], loss: Loss, sink: Sink) -> bool:
+    """Whether a network can say the keys of the roles under `keys`: reported where it can't."""
+    name = here[-1]
+    network = loss.networks[name]
+    if network.policy is None:
+        message = f"`{name}` is no policy, whose keys `keys` takes"
+        sink.add(schema_rules.WRONG_TYPE.at(file.key_span(*here, "keys"), message, help="leave it out"))
+        return False
+    for role, what in network.keys.items():
+        place = file.key_span(*here, "keys", role)
+        if role not in loss.keys:
+            message = f"`{role}` is no key of `{here[-3]}`"
+            help = suggestion(role, loss.keys) or f"declare `{role}` under `keys`"
+            sink.add(UNKNOWN_ROLE.at(place, message, help=help))
+            return False
+        if (what == "sample") is not (role == network.policy):
+            message = f"the sample of `{name}` is `{network.policy}`"
+            help = f"write `{network.policy}: sample`, and `log_prob` of the role of its log-probability"
+            sink.add(schema_rules.WRONG_TYPE.at(place, message, help=help))
             return False
     return True
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.trained import trained_by_terms
 from specgen.literals import literal
 from specgen.plan.docs import hanging, summary, wrapped
 from specgen.plan.losses.coefficients import KEYWORDS, param_doc
-from specgen.plan.losses.facts import can_leave_networks, has_scalars, trained_by_terms, values_actions
+from specgen.plan.losses.facts import can_leave_networks, has_scalars, values_actions
 from specgen.plan.losses.modules import module_docs
 from specgen.plan.losses.numbers import number_read
 from specgen.plan.losses.parts import PartArguments

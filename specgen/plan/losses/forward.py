@@ -147,10 +147,10 @@ class ForwardPrinter:
                 return self._noise(value)
             case Bernoulli():
                 p = self._count(value.probability)
-                return using(f"bernoulli_of(tensordict, {p}, self.generator)", "bernoulli_of", *p.uses)
+                return using(f"bernoulli_of(tensordict, {p})", "bernoulli_of", *p.uses)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
-                text = f"chosen_members({members}, {k}, self.generator)"
+                text = f"chosen_members({members}, {k})"
                 return using(text, "chosen_members", *members.uses, *k.uses)
             case Read():
                 return self._of_distribution(value)
@@ -186,7 +186,7 @@ class ForwardPrinter:
             copy = literal(call.variant)
             samples = f", samples={len(self._loss.samples)}" if self._loss.samples else ""
             plain = f", plain=keys.{self._key(network.output)}" if network.certain else ""
-            text = f"{owner}.dist({copy}, {record}{replaced}{samples}, generator=self.generator{plain})"
+            text = f"{owner}.dist({copy}, {record}{replaced}{samples}{plain})"
             return using(text, *uses)
         if isinstance(network.type, Record):
             return using(f"{owner}.outputs({literal(call.variant)}, {record}{replaced})", *uses)
@@ -266,10 +266,10 @@ class ForwardPrinter:
     def _noise(self, noise: Noise) -> Code:
         like, n = self.value(noise.like), self._count(noise.count)
         if noise.ends is None:
-            return using(f"normal_like({like}, self.generator)", "normal_like", *like.uses)
+            return using(f"normal_like({like})", "normal_like", *like.uses)
         ends = ", ".join(self._count(end).text for end in noise.ends)
         behind = f", n={n}" if n.text else ""
-        text = f"uniform_like({like}, {ends}, self.generator{behind})"
+        text = f"uniform_like({like}, {ends}{behind})"
         return using(text, "uniform_like", *like.uses, *n.uses)
 
     def _of_distribution(self, read: Read) -> Code:

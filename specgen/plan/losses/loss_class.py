@@ -9,6 +9,7 @@ from specgen.check.losses.forward import NetworkBuffer
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.needs import next_symbol, stored_symbol
 from specgen.check.losses.projection import PROJECT
+from specgen.check.losses.trained import trained_by_terms
 from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
@@ -22,7 +23,7 @@ from specgen.plan.losses.coefficients import (
     param_plan,
 )
 from specgen.plan.losses.conditions import condition_code
-from specgen.plan.losses.facts import can_leave_networks, has_scalars, trained_by_terms
+from specgen.plan.losses.facts import can_leave_networks, has_scalars
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
@@ -47,6 +48,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
     """The `LossModule` subclass."""
     inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
     updating = {one.update for one in loss.modules}
+    accepted = {role.name: role.accepted for role in loss.roles}
     read = [
         role
         for role in loss.roles
@@ -85,6 +87,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
                 reparameterized(loss, n),
                 n.plain,
                 n.trains,
+                tuple((what, accepted[role]) for role, what in n.keys.items()),
             )
             for n in loss.networks
         ),

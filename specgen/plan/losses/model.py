@@ -44,6 +44,7 @@ class NetworkPlan:
         reparameterized: whether draws from that need gradients.
         plain: whether it may be a module that gives none, which then is certain; else whether it is a module of tensors.
         trains: whether gradients reach its parameters.
+        keys: what it says the key of, by the names that `set_keys` takes.
     """
 
     name: str
@@ -57,6 +58,7 @@ class NetworkPlan:
     reparameterized: bool = False
     plain: bool = False
     trains: bool = True
+    keys: tuple[tuple[str, str], ...] = ()
 
     @property
     def certain(self) -> bool:

@@ -101,6 +101,18 @@ class WorkerEnv:
         state, kwargs = argument
         self.env.load_state_dict(state, **kwargs)
 
+    def do_generator_states(self, _: None) -> dict[str, Any] | None:
+        """The states of the environment's generators; None if it has state outside its tensordict."""
+        from specgen_runtime.envs.env_state import generator_states
+
+        return generator_states(self.env)
+
+    def do_set_generator_states(self, states: dict[str, Any]) -> None:
+        """Set the states of the environment's generators."""
+        from specgen_runtime.envs.env_state import set_generator_states
+
+        set_generator_states(self.env, states)
+
     def do_to(self, device: torch.device) -> None:
         """Move the environment."""
         self.env = self.env.to(device)

@@ -70,7 +70,7 @@ class ImitationLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.ImitationLoss.let
-        dist = actor_network.dist("live", tensordict, generator=self.generator, plain=keys.action)
+        dist = actor_network.dist("live", tensordict, plain=keys.action)
         # losses.ImitationLoss.terms
         dist_log_prob = (
             dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))

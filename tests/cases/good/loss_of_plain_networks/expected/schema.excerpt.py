@@ -105,7 +105,7 @@ class ModelLoss(LossModule):
             self._read(next_tensordict, keys.observation, "observation"),
             self._read(next_tensordict, keys.action, "action"),
         )
-        kept = bernoulli_of(tensordict, self.fraction, self.generator)
+        kept = bernoulli_of(tensordict, self.fraction)
         return model_model(
             model_now, model_next, lambda observation: self.features(observation), kept,
             self._read(tensordict, keys.observation, "observation"), self._mask(tensordict),

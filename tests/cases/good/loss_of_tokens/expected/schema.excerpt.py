@@ -86,7 +86,7 @@ class TokensLoss(LossModule):
         keys = self.tensor_keys
         model = self.functional_network("model")
         # losses.TokensLoss.let
-        dist = model.dist("live", tensordict, samples=1, generator=self.generator)
+        dist = model.dist("live", tensordict, samples=1)
         with torch.no_grad():
             dist_answered = dist.answered()
         # losses.TokensLoss.terms

@@ -75,8 +75,8 @@ class AdaptiveLoss(LossModule):
         keys = self.tensor_keys
         actor = self.functional_network("actor")
         # losses.AdaptiveLoss.let
-        dist = actor.dist("live", tensordict, generator=self.generator)
-        actor_stored_now = actor.dist("stored", tensordict, generator=self.generator)
+        dist = actor.dist("live", tensordict)
+        actor_stored_now = actor.dist("stored", tensordict)
         divergence = actor_stored_now.kl(dist)
         # losses.AdaptiveLoss.terms
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))

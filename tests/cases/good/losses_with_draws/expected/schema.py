@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dfaf8c4578868e52dfc157b67d9388ba8ca0862d52070d49449dbb334b049f75
+# specgen: sha256=7fc45ef61aa91771cb53206f84eb17146e423acfd83301b348e154f7a9660d30
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -158,13 +158,9 @@ class DrawnLoss(LossModule):
         actor = self.functional_network("actor")
         critic = self.functional_network("critic")
         # losses.DrawnLoss.let
-        dist = actor.dist("live", tensordict, generator=self.generator)
+        dist = actor.dist("live", tensordict)
         somewhere = uniform_like(
-            self._read(tensordict, keys.action, "action"),
-            -self.width,
-            self.width,
-            self.generator,
-            n=self.draws,
+            self._read(tensordict, keys.action, "action"), -self.width, self.width, n=self.draws
         )
         _, chosen_log_prob = dist.sample_and_log_prob(self.draws)
         q = critic.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(-1)

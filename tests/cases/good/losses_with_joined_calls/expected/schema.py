@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=34f77d1c04a8abdb4b22a2fc93575351f0e908299587f6185c27d140479eac60
+# specgen: sha256=6276afd3c57fd1c59e9f5affee5fc132d01648425925cde9cf988d4e48b7d73c
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class TogetherLoss(LossModule):
         critic = self.functional_network("critic")
         # losses.TogetherLoss.let
         with torch.no_grad():
-            actor_next = actor.dist("live", next_tensordict, generator=self.generator)
+            actor_next = actor.dist("live", next_tensordict)
             next_action = actor_next.sample()
         critic_joined = joined_values(
             critic, keys.state_action_value, [(tensordict, {}), (next_tensordict, {keys.action: next_action})]
@@ -189,7 +189,7 @@ class TogetherLoss(LossModule):
         actor = self.functional_network("actor")
         critic = self.functional_network("critic")
         # losses.TogetherLoss.terms
-        actor_now = actor.dist("live", tensordict, generator=self.generator)
+        actor_now = actor.dist("live", tensordict)
         actor_now_rsample = actor_now.rsample()
         critic_frozen_eval_now_of_action = critic.evaluated.frozen(
             tensordict, keys.state_action_value, {keys.action: actor_now_rsample}

@@ -1,0 +1,125 @@
+"""What an environment goes on from: for checkpoints of a training."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.batched.base import BatchedEnv
+from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.wrapping import WrappingEnv
+
+__all__ = ["env_state", "load_env_state"]
+
+
+def env_state(env: EnvBase[Any, Any], root: TensorDictBase) -> dict[str, Any]:
+    """The state of an environment between two steps.
+
+    Args:
+        env: the environment. It is not changed.
+        root: where it is: what `reset` or `step_and_maybe_reset` gave last.
+
+    Returns:
+        `"root"`; `"statistics"`: its `state_dict`, with what its transforms have learned; `"generators"`: the states of
+        its random generators, or None where the environment keeps state outside its tensordict (a simulator, a process),
+        which can't be saved.
+    """
+    return {
+        "root": root.clone(),
+        "statistics": _copied(env.state_dict()),
+        "generators": generator_states(env),
+    }
+
+
+def load_env_state(env: EnvBase[Any, Any], state: Mapping[str, Any]) -> Any:
+    """Let an environment go on from a state that `env_state` gave of one like it.
+
+    Where that is impossible, since a simulator is behind it, new episodes begin, with a seed that follows from the
+    state; a UserWarning says so.
+
+    Args:
+        env: an environment made as the other was.
+        state: what `env_state` gave.
+
+    Returns:
+        The root tensordict to go on from.
+    """
+    root = state["root"]
+    env.load_state_dict(state["statistics"])
+    if state["generators"] is None:
+        warnings.warn(
+            f"{type(env).__name__} has state outside its tensordict, which no checkpoint holds: new episodes begin",
+            stacklevel=2,
+        )
+        env.set_seed(_digest(root))
+        return env.reset()
+    set_generator_states(env, state["generators"])
+    return root.clone()
+
+
+def generator_states(env: EnvBase[Any, Any]) -> dict[str, Any] | None:
+    """The states of the generators that are attributes of an environment, or of those inside; None: not all is known."""
+    if isinstance(env, WrappingEnv):
+        return None if env._resets_itself else generator_states(env.base_env)
+    if isinstance(env, BatchedEnv):
+        found = env._every("generator_states")
+        return None if any(states is None for states in found) else {"envs": found}
+    in_data = not env._keeps_state if isinstance(env, GeneratedEnv) else bool(env._env_layout.state.keys)
+    if not in_data:
+        return None
+    return {name: _state_of(generator) for name, generator in _generators(env).items()}
+
+
+def set_generator_states(env: EnvBase[Any, Any], states: Mapping[str, Any]) -> None:
+    """Set what `generator_states` gave."""
+    if isinstance(env, WrappingEnv):
+        set_generator_states(env.base_env, states)
+    elif isinstance(env, BatchedEnv):
+        env._run("set_generator_states", dict(enumerate(states["envs"])))
+    else:
+        for name, generator in _generators(env).items():
+            if isinstance(generator, torch.Generator):
+                generator.set_state(states[name])
+            else:
+                generator.bit_generator.state = states[name]
+
+
+def _generators(env: EnvBase[Any, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(env).items()
+        if isinstance(value, torch.Generator | np.random.Generator)
+    }
+
+
+def _state_of(generator: Any) -> Any:
+    return generator.get_state() if isinstance(generator, torch.Generator) else generator.bit_generator.state
+
+
+def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict whose tensors are not those of the environment."""
+    return {
+        name: _copied(value)
+        if isinstance(value, Mapping)
+        else value.clone()
+        if isinstance(value, torch.Tensor)
+        else value
+        for name, value in state.items()
+    }
+
+
+def _digest(root: TensorDictBase) -> int:
+    """A seed that follows from the values of a root."""
+    digest = hashlib.blake2b(digest_size=4)
+    for key, value in sorted(root.items(True, True), key=lambda entry: str(entry[0])):
+        if isinstance(value, torch.Tensor):
+            digest.update(f"{key}".encode())
+            digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return int.from_bytes(digest.digest(), "big") >> 1

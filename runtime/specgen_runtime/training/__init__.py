@@ -1,0 +1,29 @@
+"""What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
+
+from specgen_runtime.training.curves import draw_curve, read_curve
+from specgen_runtime.training.evaluation import evaluate
+from specgen_runtime.training.minibatches import column_minibatches, minibatches
+from specgen_runtime.training.run import Run, TrainingParts
+from specgen_runtime.training.run_config import ConfigChangedError
+from specgen_runtime.training.run_log import read_log
+from specgen_runtime.training.schedules import cosine, exponential, linear, piecewise
+from specgen_runtime.training.streams import stream
+from specgen_runtime.training.videos import record_video
+
+__all__ = [
+    "ConfigChangedError",
+    "Run",
+    "TrainingParts",
+    "column_minibatches",
+    "cosine",
+    "draw_curve",
+    "evaluate",
+    "exponential",
+    "linear",
+    "minibatches",
+    "piecewise",
+    "read_curve",
+    "read_log",
+    "record_video",
+    "stream",
+]

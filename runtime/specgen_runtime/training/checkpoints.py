@@ -1,0 +1,122 @@
+"""`Checkpoints`: the states of a training in a folder, each whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from specgen_runtime.durable import replace_file, save_values, sync_folder
+from specgen_runtime.training.state import plain_state, restored_state
+
+__all__ = ["Checkpoints", "SavesItself"]
+
+_MANIFEST = "checkpoints.json"
+
+
+class SavesItself(Protocol):
+    """What writes its rows into a folder of its own: replay buffers."""
+
+    def dumps(self, path: str | Path) -> None:
+        """Save all of it in a folder."""
+
+    def loads(self, path: str | Path) -> None:
+        """Go on from what was saved there."""
+
+
+class Checkpoints:
+    """The last checkpoints of a training, oldest first.
+
+    One is written as `checkpoint-<frames>.new` and renamed when all of it is on the disk; then `checkpoints.json`,
+    which is replaced at once, names it; then the oldest goes. Whatever ends the process meanwhile, the ones that the
+    file names are whole.
+
+    Args:
+        folder: where they are; it exists.
+        keep: how many stay (>= 1).
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, found {keep}")
+        self.folder = folder
+        self.keep = keep
+        manifest = folder / _MANIFEST
+        named = json.loads(manifest.read_text(encoding="utf-8"))["kept"] if manifest.is_file() else []
+        self.kept: list[Path] = [folder / name for name in named]
+
+    @property
+    def last(self) -> Path | None:
+        """The folder of the last one; None if there is none."""
+        return self.kept[-1] if self.kept else None
+
+    def save(self, frames: int, state: Mapping[str, Any], buffers: Mapping[str, SavesItself]) -> Path:
+        """Write a checkpoint.
+
+        Args:
+            frames: what it is named by.
+            state: what `plain_state` takes.
+            buffers: what is saved beside it, by name.
+
+        Raises:
+            OSError: there is no space left, for example. The checkpoints before it are as they were.
+            TypeError: `state` holds what can't be saved.
+        """
+        plain = plain_state(state)
+        self._remove_unnamed()
+        target = self._free_name(frames)
+        new = target.with_name(f"{target.name}.new")
+        try:
+            new.mkdir()
+            for name, buffer in buffers.items():
+                buffer.dumps(new / name)
+            save_values(new / "state.pt", plain)
+            sync_folder(new)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        os.replace(new, target)
+        sync_folder(self.folder)
+        earlier = [path for path in self.kept if _count(path) != _count(target)]
+        kept = [*earlier, target][-self.keep :]
+        replace_file(
+            self.folder / _MANIFEST, (json.dumps({"kept": [path.name for path in kept]}) + "\n").encode()
+        )
+        self.kept = kept
+        self._remove_unnamed()
+        return target
+
+    def load(self, buffers: Mapping[str, SavesItself]) -> dict[str, Any]:
+        """The state of the last checkpoint; buffers go on from theirs.
+
+        Raises:
+            FileNotFoundError: there is none, or none of a buffer.
+        """
+        if self.last is None:
+            raise FileNotFoundError(f"there is no checkpoint in {self.folder}")
+        plain = torch.load(self.last / "state.pt", weights_only=True, map_location="cpu")
+        for name, buffer in buffers.items():
+            buffer.loads(self.last / name)
+        state: dict[str, Any] = restored_state(plain)
+        return state
+
+    def _free_name(self, frames: int) -> Path:
+        """A name that no kept checkpoint has; one of the same count is there until the new one is."""
+        target = self.folder / f"checkpoint-{frames}"
+        return self.folder / f"checkpoint-{frames}-again" if target in self.kept else target
+
+    def _remove_unnamed(self) -> None:
+        """Remove what a killed process left behind, and what is old."""
+        for path in self.folder.glob("checkpoint-*"):
+            if path not in self.kept:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _count(checkpoint: Path) -> str:
+    """What a checkpoint is named by."""
+    return checkpoint.name.split("-")[1]

@@ -1,0 +1,89 @@
+"""Minibatches of an on-policy batch: its rows in random order, or its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import torch
+from tensordict import TensorDictBase
+
+__all__ = ["column_minibatches", "minibatches"]
+
+D = TypeVar("D", bound=TensorDictBase)
+
+
+def minibatches(data: D, size: int, *, generator: torch.Generator | None, epochs: int = 1) -> Iterator[D]:
+    """The rows of a batch in random order, `size` of them at a time; every row once in each epoch.
+
+    Args:
+        data: of any batch size, such as `[B, T]`; its rows are those of all batch dimensions. It is not changed.
+        size: how many rows a minibatch has; it divides their number.
+        generator: draws the order; None is torch's global one.
+        epochs: how many passes over the data (>= 1).
+
+    Yields:
+        A tensordict of batch size `[size]`, which shares memory with the others of its epoch and not with `data`.
+
+    Raises:
+        ValueError: `size` does not divide the number of rows, or `epochs` is less than 1.
+    """
+    rows = data.numel()
+    _check("minibatches", "rows", rows, size, epochs)
+    return _rows(data, rows, size, generator, epochs)
+
+
+def column_minibatches(
+    data: D, size: int, *, generator: torch.Generator | None, epochs: int = 1, dim: int = 0
+) -> Iterator[D]:
+    """The environments of a batch in random order, `size` of them at a time with all their steps.
+
+    For recurrent networks, which run along the steps: no step is torn from the one before it.
+
+    Args:
+        data: of batch size `[B, T]`, or another with the environments in dimension `dim`. It is not changed.
+        size: how many environments a minibatch has; it divides their number.
+        generator: draws the order; None is torch's global one.
+        epochs: how many passes over the data (>= 1).
+        dim: the dimension of the environments; 1 for batches `[T, B]`.
+
+    Yields:
+        A tensordict of the batch size of `data`, but `size` in dimension `dim`.
+
+    Raises:
+        ValueError: `size` does not divide the number of environments, `epochs` is less than 1, or `data` has no such
+            dimension.
+    """
+    if not -data.batch_dims <= dim < data.batch_dims:
+        raise ValueError(f"column_minibatches: dim {dim} is none of the batch size {list(data.batch_size)}")
+    columns = data.batch_size[dim]
+    _check("column_minibatches", "environments", columns, size, epochs)
+    return _columns(data, columns, size, generator, epochs, dim % data.batch_dims)
+
+
+def _check(name: str, what: str, count: int, size: int, epochs: int) -> None:
+    if size < 1 or count % size:
+        raise ValueError(f"{name}: size {size} must divide the {count} {what} of the batch")
+    if epochs < 1:
+        raise ValueError(f"{name}: epochs must be at least 1, found {epochs}")
+
+
+def _order(data: TensorDictBase, count: int, generator: torch.Generator | None) -> torch.Tensor:
+    device = torch.device("cpu") if generator is None else generator.device
+    order = torch.randperm(count, generator=generator, device=device)
+    return order if data.device is None else order.to(data.device)
+
+
+def _rows(data: D, rows: int, size: int, generator: torch.Generator | None, epochs: int) -> Iterator[D]:
+    flat = data.reshape(-1)
+    for _ in range(epochs):
+        # Gathered once for all minibatches, which are then slices.
+        yield from flat[_order(data, rows, generator)].split(size)
+
+
+def _columns(
+    data: D, columns: int, size: int, generator: torch.Generator | None, epochs: int, dim: int
+) -> Iterator[D]:
+    before = (slice(None),) * dim
+    for _ in range(epochs):
+        yield from data[(*before, _order(data, columns, generator))].split(size, dim)

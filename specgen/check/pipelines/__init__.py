@@ -1,0 +1,1 @@
+"""Pipelines: an environment, networks, a loss, data and an optimizer, checked as one."""

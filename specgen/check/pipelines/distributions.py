@@ -1,0 +1,83 @@
+"""The distributions that a policy may have: which actions they are over, and what their networks give."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from specgen.check.model import Entry
+from specgen.expr import SpecType
+from specgen.values import dataclass
+
+Support = Literal["unbounded", "bounded", "index", "onehot"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of distributions.
+
+    Attributes:
+        name: its name in the language.
+        class_name: its class.
+        support: the actions that it is over.
+        parameters: what its network gives.
+        bounds: whether it is told the bounds of the action.
+        masked: whether it is told which actions are allowed.
+        certain: whether it gives one action for sure, so that there is no log-probability.
+    """
+
+    name: str
+    class_name: str
+    support: Support
+    parameters: tuple[str, ...]
+    bounds: bool = False
+    masked: bool = False
+    certain: bool = False
+
+    @property
+    def scaled(self) -> bool:
+        """Whether it has a scale."""
+        return "scale" in self.parameters
+
+
+_NORMAL = ("loc", "scale")
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family("categorical", "Categorical", "index", ("logits",)),
+        Family("onehot_categorical", "OneHotCategorical", "onehot", ("logits",)),
+        Family("masked_categorical", "MaskedCategorical", "index", ("logits",), masked=True),
+        Family("masked_onehot_categorical", "MaskedOneHotCategorical", "onehot", ("logits",), masked=True),
+        Family("normal", "IndependentNormal", "unbounded", _NORMAL),
+        Family("tanh_normal", "TanhNormal", "bounded", _NORMAL, bounds=True),
+        Family("truncated_normal", "TruncatedNormal", "bounded", _NORMAL, bounds=True),
+        Family("delta", "Delta", "unbounded", ("param",), certain=True),
+        Family("tanh_delta", "TanhDelta", "bounded", ("param",), bounds=True, certain=True),
+    )
+}
+
+
+def support_of(spec: SpecType) -> Support | None:
+    """The kind of actions that a spec holds; None where no family is over them."""
+    match spec.kind:
+        case "categorical":
+            return "index" if not spec.shape else None
+        case "onehot":
+            return "onehot" if not spec.shape else None
+        case "bounded" if spec.dtype.startswith("float"):
+            return "bounded"
+        case "unbounded" if spec.dtype.startswith("float"):
+            return "unbounded"
+        case _:
+            return None
+
+
+def default_family(action: Entry, *, masked: bool, certain: bool) -> Family | None:
+    """The family of a policy that says none: the one that is over its actions, and keeps to their mask."""
+    support = support_of(action.spec)
+    found = (
+        family
+        for family in FAMILIES.values()
+        if family.support == support and family.masked == masked and family.certain == certain
+    )
+    return next(found, None)

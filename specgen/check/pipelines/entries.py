@@ -1,0 +1,120 @@
+"""Who writes what in a pipeline, in the order of time, and whether what is read was written before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from specgen.check.losses.model import LossRole
+from specgen.check.model import dotted
+from specgen.check.pipelines.model import (
+    Estimation,
+    PipelineData,
+    PipelineEnv,
+    PipelineLoss,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+    ReplayData,
+    ValueHead,
+)
+from specgen.check.pipelines.when_given import Given
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr.symbols import Key
+from specgen.values import dataclass
+
+When = Literal["reset", "act", "step", "sample", "estimate", "loss"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """An entry of the data: when it is written, and by whom.
+
+    Attributes:
+        key: the dotted key; behind the step with `next.`.
+        when: the moment of training.
+        by: who, as messages say it.
+    """
+
+    key: str
+    when: When
+    by: str
+
+
+def written(
+    env: PipelineEnv,
+    acting: PipelineNetwork,
+    estimation: Estimation | None,
+    loss: PipelineLoss,
+    data: PipelineData,
+) -> Iterator[Written]:
+    """Everything that is written before the loss reads, in order."""
+    for entry in env.entries.values():
+        if entry.role != "reward":
+            yield Written(entry.dotted, "reset", f"`{env.name}`")
+    for key in _of_network(acting):
+        yield Written(dotted(key), "act", f"the policy `{acting.name}`")
+    for entry in env.entries.values():
+        yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`")
+    if isinstance(data, ReplayData):
+        yield Written("index", "sample", "the buffer")
+        if data.sampler == "prioritized":
+            yield Written("priority_weight", "sample", "the sampler")
+        if data.n_step is not None:
+            yield Written("steps_to_next_obs", "sample", "the sum over several steps")
+    if estimation is not None and estimation.when is not None:
+        for role in loss.loss.roles:
+            if role.missing == "estimate":
+                yield Written(dotted(role.key), "estimate", f"the estimator `{estimation.kind}`")
+        for network in loss.networks:
+            if isinstance(network.head, ValueHead):
+                yield Written(dotted(network.head.key), "estimate", f"the estimator `{estimation.kind}`")
+
+
+def _of_network(network: PipelineNetwork) -> Iterator[Key]:
+    """What a network writes when it acts."""
+    match network.head:
+        case PolicyHead(family, action, log_prob_key=log_prob):
+            for name in family.parameters:
+                yield (name,)
+            yield action.key
+            if log_prob is not None:
+                yield log_prob
+        case QValueHead(action):
+            yield from (("action_value",), action.key, ("chosen_action_value",))
+        case ValueHead(key):
+            yield key
+
+
+def check_reads(loss: PipelineLoss, given: Given, rows: tuple[Written, ...], sink: Sink) -> None:
+    """Report what the loss reads and nobody wrote before."""
+    known = {row.key for row in rows}
+    outputs = {name for network in loss.loss.networks for name, _ in network.outputs}
+    for role in loss.loss.roles:
+        key = f"next.{dotted(role.key)}" if role.after else dotted(role.key)
+        if not _is_read(role, outputs, given) or key in known:
+            continue
+        if role.missing == "estimate":
+            continue  # the loss calls its estimator
+        message = f"`{loss.loss.name}` reads `{key}`{_doc(role)}, and nobody writes it before"
+        sink.add(rules.NO_WRITER.at(loss.span, message, help=_help(role, key, known)))
+
+
+def _is_read(role: LossRole, outputs: set[str], given: Given) -> bool:
+    """Whether the loss needs what stands under a role."""
+    if role.name in outputs or role.optional or isinstance(role.missing, int | float):
+        return False
+    return role.type is not None and given.holds(role.when)
+
+
+def _doc(role: LossRole) -> str:
+    return f", {role.doc.split(';')[0].rstrip('.')}" if role.doc else ""
+
+
+def _help(role: LossRole, key: str, known: set[str]) -> str | None:
+    if role.name == "sample_log_prob":
+        return "let the policy be a distribution: `dist: tanh_normal`, `dist: categorical`"
+    if role.name in ("terminated", "done") or role.after:
+        return suggestion(key, known) or "it is the environment that writes it"
+    return suggestion(key, known)

@@ -1,0 +1,110 @@
+"""The environment of a pipeline, as its policy sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from specgen.check.chains.model import CheckedChain
+from specgen.check.model import Checked, CheckedEnv, Entry, Parameter, dotted
+from specgen.check.param_arguments import check_argument
+from specgen.check.pipelines.model import PipelineEnv
+from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr import SpecType
+from specgen.program.program import DONE_FLAGS
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+from specgen.source import Mapping as MappingNode
+
+AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
+
+
+def environment(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    envs: Mapping[str, object],
+    declared: Collection[str],
+    sink: Sink,
+) -> PipelineEnv | None:
+    """The environment that the pipeline at `path` names; None where it is none, or has mistakes itself."""
+    span = file.span(*path, "env")
+    if isinstance(pipeline.env, dict):
+        if len(pipeline.env) != 1:
+            sink.add(
+                rules.CHOICE.at(span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
+            )
+            return None
+        (name,) = pipeline.env
+        span = file.key_span(*path, "env", name)
+    else:
+        name = pipeline.env or ""
+    found = envs.get(name)
+    if not isinstance(found, Checked):
+        if name not in declared:
+            help = suggestion(name, declared) or "declare it, or `import` the file that does"
+            message = f"unknown environment `{name}`"
+            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+        return None
+    value = found.value
+    base = value.env.value if isinstance(value, CheckedChain) else value
+    if base.chat is not None:
+        message = "pipelines around conversations are not available yet"
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+        return None
+    stateful = base.python is not None and base.python.stateful
+    if base.gymnasium is not None or stateful:
+        message = f"`{name}` is one environment at a time, around which pipelines are not available yet"
+        help = "take a native environment, of which several run side by side"
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+        return None
+    arguments = _arguments(file, path, name, base.params, sink)
+    return made(value, span, arguments)
+
+
+def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
+    """An environment or chain as pipelines see it."""
+    if isinstance(value, CheckedChain):
+        base, entries = value.env.value, dict(value.entries)
+        actions, masks = value.actions, value.masks
+    else:
+        base, entries = value, {one.dotted: one for one in (*value.observation, *value.state, *value.reward)}
+        for prefix in value.done:
+            for flag in DONE_FLAGS:
+                key = (*prefix, flag)
+                spec = SpecType("unbounded", "bool", value.done_dims[prefix])
+                entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
+        actions, masks = value.action, value.masks
+    return PipelineEnv(
+        name=value.name,
+        module=value.module,
+        entries=entries,
+        actions=actions,
+        masks=masks,
+        groups=base.groups,
+        batched=True,
+        span=span,
+        arguments=arguments,
+    )
+
+
+def _arguments(
+    file: SchemaFile, path: tuple[str, ...], name: str, params: tuple[Parameter, ...], sink: Sink
+) -> dict[str, object]:
+    """What the constructor of the environment is given."""
+    found: dict[str, object] = {}
+    try:
+        node = file.node(*path, "env", name)
+    except KeyError:
+        return found
+    known = {param.name: param for param in params}
+    for key, value in node.entries if isinstance(node, MappingNode) else ():
+        param = known.get(key.text)
+        if param is None:
+            help = suggestion(key.text, known) or f"its parameters are {', '.join(sorted(known)) or 'none'}"
+            message = f"`{name}` has no parameter `{key.text}`"
+            sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
+        else:
+            found[key.text] = check_argument(param, value, name, sink)
+    return found

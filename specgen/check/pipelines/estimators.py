@@ -1,0 +1,84 @@
+"""The value estimator of a pipeline."""
+
+from __future__ import annotations
+
+from specgen.check.pipelines.model import (
+    Estimation,
+    OnPolicyData,
+    PipelineData,
+    PipelineLoss,
+    Setting,
+)
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+
+_NUMBERS = {
+    "td0": ("gamma",),
+    "td1": ("gamma",),
+    "td_lambda": ("gamma", "lmbda"),
+    "gae": ("gamma", "lmbda"),
+    "vtrace": ("gamma",),
+}
+_DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
+
+
+def read_estimation(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    loss: PipelineLoss,
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> Estimation | None:
+    """The estimator that the pipeline at `path` says, else the default of its loss; None where the loss has none."""
+    declared, supported = pipeline.value_estimator, loss.loss.estimators
+    place = ("value_estimator",)
+    given = [] if declared is None else [kind for kind in _NUMBERS if getattr(declared, kind) is not None]
+    if declared is not None and len(given) != 1:
+        which = " and ".join(f"`{kind}`" for kind in given) or "none"
+        message = f"an estimator is one of {', '.join(_NUMBERS)}; here is {which}"
+        sink.add(rules.CHOICE.at(file.key_span(*path, *place), message))
+        return None
+    if not supported:
+        if given:
+            message = f"`{loss.loss.name}` has no value estimator"
+            sink.add(rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help="leave it out"))
+        return None
+    kind = given[0] if given else supported[0]
+    if kind not in supported:
+        message = f"`{loss.loss.name}` has no estimator `{kind}`"
+        help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
+        sink.add(rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
+        return None
+    numbers_of = getattr(declared, kind) if given else None
+    settings: dict[str, Setting] = {}
+    for name in ("gamma", "lmbda"):
+        known = name in _NUMBERS.get(kind, ("gamma",))
+        if numbers_of is not None and getattr(numbers_of, name) is not None:
+            if not known:
+                span = file.key_span(*path, *place, kind, name)
+                message = f"`{kind}` has no `{name}`"
+                help = "`td_lambda` has one" if kind in ("td0", "td1") else "leave it out"
+                sink.add(rules.ESTIMATOR_NUMBER.at(span, message, help=help))
+                continue
+            setting = numbers.setting(*place, kind, name)
+            if setting is not None:
+                settings[name] = setting
+        elif known:
+            settings[name] = numbers.settings.get(name) or numbers.default(name, _DEFAULTS[name])
+    arguments: dict[str, object] = {}
+    if numbers_of is not None and numbers_of.average_gae is not None:
+        if kind != "gae":
+            span = file.key_span(*path, *place, kind, "average_gae")
+            sink.add(rules.ESTIMATOR_NUMBER.at(span, f"`{kind}` has no `average_gae`", help="leave it out"))
+        else:
+            arguments["average_gae"] = numbers_of.average_gae
+    before = isinstance(data, OnPolicyData) and any(
+        role.missing == "estimate" and role.type is not None for role in loss.loss.roles
+    )
+    when = None if not before else declared.when if declared is not None else "batch"
+    return Estimation(kind, settings, arguments, when)

@@ -1,0 +1,113 @@
+"""The fields of pipelines that are numbers: their names as hyper-parameters, kinds, ranges and documentation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.pipelines.model import SettingKind
+from specgen.values import dataclass
+
+_POSITIVE = ((">", 0.0),)
+_COUNT = ((">=", 1.0),)
+_FRACTION = ((">=", 0.0), ("<=", 1.0))
+_NONNEGATIVE = ((">=", 0.0),)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What is known of a field that is a number.
+
+    Attributes:
+        name: the hyper-parameter that it becomes.
+        kind: whether it is a whole number.
+        doc: one line.
+        range: what must hold of it.
+        scheduled: whether it may change in training.
+        shared: whether it is one number for the whole pipeline.
+        help: what to write where it is out of range.
+        called: the field, where the hyper-parameter is called otherwise.
+    """
+
+    name: str
+    kind: SettingKind
+    doc: str
+    range: tuple[tuple[str, float], ...] = ()
+    scheduled: bool = False
+    shared: bool = False
+    help: str | None = None
+    called: str = ""
+
+    @property
+    def field(self) -> str:
+        """The field, as messages name it."""
+        return self.called or self.name
+
+    def of(self, owner: str) -> Fact:
+        """The field of one of several owners, whose name stands in front."""
+        return replace(self, name=f"{owner}_{self.name}", called=self.field)
+
+    def ending(self) -> Fact:
+        """The last value of a schedule, which may be 0."""
+        range = tuple((">=" if pair == (">", 0.0) else pair[0], pair[1]) for pair in self.range)
+        return replace(self, name=f"{self.name}_end", doc=f"{self.doc}, at last", range=range)
+
+    def lasting(self) -> Fact:
+        """How long a schedule takes."""
+        return Fact(f"{self.name}_frames", "int", f"frames until `{self.name}` is at its last value", _COUNT)
+
+
+_FACTS = (
+    Fact("num_envs", "int", "environments side by side", _COUNT),
+    Fact("num_steps", "int", "steps of each environment between two updates of the policy", _COUNT),
+    Fact("epochs", "int", "passes over each batch", _COUNT),
+    Fact("minibatch_size", "int", "frames of an update; it divides num_envs * num_steps", _COUNT),
+    Fact("minibatches", "int", "updates of a pass; they divide num_envs * num_steps", _COUNT),
+    Fact("capacity", "int", "frames that the replay buffer holds", _COUNT),
+    Fact("batch_size", "int", "frames of an update", _COUNT),
+    Fact("warm_up_frames", "int", "frames before the first update", _NONNEGATIVE),
+    Fact("random_frames", "int", "frames at first in which actions are random", _NONNEGATIVE),
+    Fact("updates", "int", "updates for each batch that is collected", _COUNT),
+    Fact("n_step", "int", "steps whose rewards are summed", _COUNT),
+    Fact("alpha", "float", "power of the priorities by which frames are drawn", _NONNEGATIVE),
+    Fact("beta", "float", "power of the weights that make up for it", _FRACTION, scheduled=True),
+    Fact("lr", "float", "step size of the optimizer", _POSITIVE, scheduled=True),
+    Fact("eps", "float", "fraction of random actions", _FRACTION, scheduled=True),
+    Fact("sigma", "float", "deviation of the noise on actions", _NONNEGATIVE, scheduled=True),
+    Fact("tau", "float", "how much of a network comes into its target at each update", ((">", 0.0), ("<=", 1.0))),
+    Fact(
+        "interval", "int", "updates after which targets are replaced", _COUNT,
+        help="a fraction at each update is `soft: {tau: …}`",
+    ),
+    Fact("gamma", "float", "discount of one step", _FRACTION, shared=True),
+    Fact("lmbda", "float", "decay of the trace of the estimator", _FRACTION),
+    Fact("every", "int", "updates between two steps of the optimizer", _COUNT),
+    Fact("max_grad_norm", "float", "gradients are scaled down to this norm", _POSITIVE),
+    Fact("weight_decay", "float", "decay of the weights", _NONNEGATIVE),
+    Fact("momentum", "float", "momentum of the optimizer", _FRACTION),
+    Fact("beta1", "float", "decay of the mean of gradients", ((">=", 0.0), ("<", 1.0))),
+    Fact("beta2", "float", "decay of the mean of squared gradients", ((">=", 0.0), ("<", 1.0))),
+    Fact("parameter", "float", "standard deviation of the policy at first, before squashing", _POSITIVE, called="parameter"),
+)  # fmt: skip
+
+FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
+FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
+
+OPTIMIZER_EPS = Fact(
+    "optimizer_eps", "float", "what is added to the optimizer's denominator", _POSITIVE, called="eps"
+)
+OPTIMIZER_ALPHA = Fact(
+    "optimizer_alpha", "float", "decay of the mean of squared gradients", _FRACTION, called="alpha"
+)
+FIXED_SCALE = Fact(
+    "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
+)
+TOTAL_FRAMES = Fact(
+    "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
+)
+TOTAL_UPDATES = Fact("total_updates", "int", "updates", _COUNT, called="updates")
+STOP_RETURN = Fact(
+    "stop_return", "float", "mean return of an evaluation that ends the training", called="return"
+)
+EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
+EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")
+CHECKPOINT_EVERY = Fact("checkpoint_every", "int", "{unit} between two checkpoints", _COUNT, called="every")

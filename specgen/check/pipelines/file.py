@@ -1,0 +1,73 @@
+"""The pipelines of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from specgen.check.model import Checked
+from specgen.check.pipelines.model import CheckedPipeline
+from specgen.check.pipelines.parents import ParentPipeline, whole_pipelines
+from specgen.check.pipelines.pipeline import Visible, check_pipeline
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+
+if TYPE_CHECKING:
+    from specgen.check.file import CheckedFile, Interface
+
+
+def check_pipelines(
+    file: SchemaFile,
+    checked: CheckedFile,
+    visible: Mapping[str, Mapping[str, str]],
+    interfaces: Mapping[str, Interface],
+    sink: Sink,
+) -> tuple[dict[str, Checked[CheckedPipeline]], dict[str, ParentPipeline]]:
+    """Check every pipeline of a file that is no preset.
+
+    Args:
+        file: the loaded file.
+        checked: its other declarations.
+        visible: the declarations of other files that it sees.
+        interfaces: those files.
+        sink: takes every mistake.
+
+    Returns:
+        The checked pipelines, and all of them as those know them that extend them.
+    """
+    parents = {
+        name: found
+        for name, path in visible["pipelines"].items()
+        if (found := interfaces[path].pipelines.get(name)) is not None
+    }
+    whole, mine = whole_pipelines(file, parents, sink)
+    envs: dict[str, object] = {**checked.envs, **checked.chains}
+    losses = dict(checked.losses)
+    for name, path in visible["envs"].items():
+        envs[name] = interfaces[path].envs.get(name)
+    for name, path in visible["chains"].items():
+        envs[name] = interfaces[path].chains.get(name)
+    for name, path in visible["losses"].items():
+        if name in interfaces[path].checked_losses:
+            losses[name] = interfaces[path].checked_losses[name]
+    module = file.module
+    seen = Visible(
+        envs=envs,
+        losses=losses,
+        declared_envs={*module.envs, *module.chains, *visible["envs"], *visible["chains"]},
+        declared_losses={*module.losses, *visible["losses"]},
+    )
+    made: dict[str, Checked[CheckedPipeline]] = {}
+    concrete = [name for name, one in module.pipelines.items() if not one.abstract]
+    for name in concrete[1:]:
+        notes = [Note("the first one", file.key_span("pipelines", concrete[0]))]
+        message = f"`{name}` is the second pipeline of this file, and a file becomes one module"
+        help = "move it into a file of its own, which imports this one if it extends something of it"
+        sink.add(rules.ONE_PIPELINE.at(file.key_span("pipelines", name), message, notes=notes, help=help))
+    for name in concrete:
+        if mine[name].node is not None:
+            pipeline = check_pipeline(whole, name, checked.module, seen, sink)
+            if pipeline is not None:
+                made[name] = pipeline
+    return made, mine

@@ -1,0 +1,78 @@
+"""When a pipeline's training ends, when it is looked at, and when it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from specgen.check.pipelines.fields import (
+    CHECKPOINT_EVERY,
+    EVALUATE_EPISODES,
+    EVALUATE_EVERY,
+    STOP_RETURN,
+    TOTAL_FRAMES,
+    TOTAL_UPDATES,
+    Fact,
+)
+from specgen.check.pipelines.model import Limits, PipelineData, RecordedData
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+
+
+def read_limits(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> Limits | None:
+    """The limits of the pipeline at `path`; None after reporting a mistake."""
+    recorded = isinstance(data, RecordedData)
+    frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
+    updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
+    stop_return = numbers.setting("stop", "return", fact=STOP_RETURN)
+    total = updates if recorded else frames
+    if total is None:
+        assert pipeline.stop is not None
+        needed = "updates" if recorded else "frames"
+        if getattr(pipeline.stop, needed) is None:
+            why = "recorded data have no end" if recorded else "a return may never be reached"
+            message = f"`stop` needs `{needed}`: {why}"
+            sink.add(
+                rules.MISSING_PART.at(
+                    file.key_span(*path, "stop"), message, help=f"write `{needed}: 100_000`"
+                )
+            )
+        return None
+    unit = "updates" if recorded else "frames"
+    every = numbers.setting("evaluate", "every", fact=_of(EVALUATE_EVERY, unit))
+    if every is None:
+        every = numbers.default("", _part(total.default, 20), _of(EVALUATE_EVERY, unit))
+    episodes = numbers.setting("evaluate", "episodes", fact=EVALUATE_EPISODES)
+    if episodes is None:
+        episodes = numbers.default("", 20, EVALUATE_EPISODES)
+    kept = numbers.setting("checkpoint", "every", fact=_of(CHECKPOINT_EVERY, unit))
+    if kept is None:
+        kept = numbers.default("", _part(total.default, 10), _of(CHECKPOINT_EVERY, unit))
+    return Limits(
+        frames=frames,
+        updates=updates,
+        stop_return=stop_return,
+        evaluate_every=every,
+        episodes=episodes,
+        deterministic=pipeline.evaluate is None or pipeline.evaluate.deterministic,
+        checkpoint_every=kept,
+        keep=2 if pipeline.checkpoint is None else pipeline.checkpoint.keep,
+    )
+
+
+def _of(fact: Fact, unit: str) -> Fact:
+    return replace(fact, doc=fact.doc.format(unit=unit))
+
+
+def _part(total: float, parts: int) -> int:
+    """A part of the whole, at least 1."""
+    return max(1, int(total) // parts)

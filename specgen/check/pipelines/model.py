@@ -1,0 +1,357 @@
+"""What the checker proves of a pipeline and the planner may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.model import AgentGroup, Entry
+from specgen.check.pipelines.distributions import Family
+from specgen.diagnostics import Span
+from specgen.expr.symbols import Key
+from specgen.values import dataclass
+
+SettingKind = Literal["int", "float"]
+ScaleKind = Literal["state", "parameter", "fixed"]
+SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A hyper-parameter: a field of the generated configuration.
+
+    Attributes:
+        name: the field.
+        kind: whether it is a whole number.
+        default: what the schema says.
+        doc: one line, with the unit.
+        range: what must hold of a value, as pairs of a comparison and a bound.
+        span: where the schema says it.
+    """
+
+    name: str
+    kind: SettingKind
+    default: int | float
+    doc: str
+    range: tuple[tuple[str, float], ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number that training reads: a setting, or a schedule over settings.
+
+    Attributes:
+        setting: the setting; of a schedule its first value.
+        schedule: the function of the counter, `linear`; None for a number that stays.
+        further: the settings of its other arguments, in order; None where the end of the training is meant.
+    """
+
+    setting: Setting
+    schedule: str | None = None
+    further: tuple[Setting | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The setting's name."""
+        return self.setting.name
+
+
+@dataclass(frozen=True)
+class PipelineEnv:
+    """The environment of a pipeline, native, Gymnasium's or a chain, as its policy sees it.
+
+    Attributes:
+        name: its class.
+        module: the dotted module of that.
+        entries: what it returns, by dotted key; done flags and rewards among them.
+        actions: what it is given.
+        masks: the actions that have a mask, each with the key of that.
+        groups: its groups of agents.
+        batched: whether one object holds several environments, by `batch_size`.
+        arguments: what its constructor is given.
+        span: where the pipeline names it.
+    """
+
+    name: str
+    module: str
+    entries: Mapping[str, Entry]
+    actions: tuple[Entry, ...]
+    masks: Mapping[str, str]
+    groups: tuple[AgentGroup, ...]
+    batched: bool
+    span: Span
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def observations(self) -> tuple[Entry, ...]:
+        """What a policy may read."""
+        return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
+
+
+@dataclass(frozen=True)
+class PolicyHead:
+    """The head of a policy: parameters of a distribution over the action.
+
+    Attributes:
+        family: which distribution.
+        action: what is drawn.
+        scale: of a normal one: a head of its own, a trained number, or one that stays.
+        value: that number.
+        mask: the key of what says which actions are allowed.
+        log_prob_key: under which the log-probability of what is drawn is stored; None where nobody reads it.
+    """
+
+    family: Family
+    action: Entry
+    scale: ScaleKind | None = None
+    value: Setting | None = None
+    mask: Key | None = None
+    log_prob_key: Key | None = None
+
+
+@dataclass(frozen=True)
+class QValueHead:
+    """The head of a network of action values: one for each action, the largest of which is chosen."""
+
+    action: Entry
+    mask: Key | None = None
+
+
+@dataclass(frozen=True)
+class ValueHead:
+    """The head of any other network: one entry."""
+
+    key: Key
+
+
+@dataclass(frozen=True)
+class PipelineNetwork:
+    """A network of a pipeline.
+
+    Attributes:
+        name: that of the loss's network, and the attribute of the parts.
+        role: the loss's network.
+        inputs: what it reads, in order.
+        cells: the sizes of its hidden layers.
+        activation: what stands behind each.
+        layer_norm: whether each is normalised.
+        outputs: how many numbers its last layer gives.
+        head: what becomes of these.
+        doc: one line.
+        span: where it is declared.
+    """
+
+    name: str
+    role: LossNetwork
+    inputs: tuple[Entry, ...]
+    cells: tuple[int | Setting, ...]
+    activation: str
+    layer_norm: bool
+    outputs: int
+    head: PolicyHead | QValueHead | ValueHead
+    doc: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What acts besides the network.
+
+    Attributes:
+        kind: how.
+        amount: the probability of a random action, or the deviation of the noise.
+    """
+
+    kind: Literal["epsilon_greedy", "gaussian"]
+    amount: Amount
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Who acts: a network, and how it explores.
+
+    Attributes:
+        network: the network.
+        exploration: what it does besides.
+        random_frames: frames at first in which actions are random.
+    """
+
+    network: PipelineNetwork
+    exploration: Exploration | None = None
+    random_frames: Setting | None = None
+
+
+@dataclass(frozen=True)
+class PipelineLoss:
+    """The loss of a pipeline with its arguments.
+
+    Attributes:
+        loss: the loss.
+        module: the dotted module of its class.
+        networks: the networks that it is given, in the order of its constructor.
+        settings: arguments that are hyper-parameters, by keyword.
+        arguments: the other arguments, by keyword.
+        terms: the names of its terms, as it has them with these arguments.
+        metrics: those of its metrics.
+        targets: the networks that have target parameters.
+        trained: the networks and learned numbers that each term trains.
+        span: where the pipeline names it.
+    """
+
+    loss: CheckedLoss
+    networks: tuple[PipelineNetwork, ...]
+    settings: Mapping[str, Setting]
+    arguments: Mapping[str, object]
+    terms: tuple[str, ...]
+    metrics: tuple[str, ...]
+    targets: tuple[str, ...]
+    trained: Mapping[str, tuple[str, ...]]
+    span: Span
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """The networks and learned numbers that its terms train, in their order."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """The value estimator of the loss.
+
+    Attributes:
+        kind: its name, as losses declare it: `td0`, `gae`.
+        settings: its numbers, by keyword.
+        arguments: its other arguments.
+        when: whether it runs before the loss: once for what was collected (`batch`), or again before each pass over it
+            (`epoch`); None where the loss calls it.
+    """
+
+    kind: str
+    settings: Mapping[str, Setting]
+    arguments: Mapping[str, object]
+    when: Literal["batch", "epoch"] | None
+
+
+@dataclass(frozen=True)
+class OnPolicyData:
+    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None."""
+
+    num_envs: Setting
+    num_steps: Setting
+    epochs: Setting
+    minibatch_size: Setting | None
+    minibatches: Setting | None
+
+
+@dataclass(frozen=True)
+class ReplayData:
+    """A replay buffer, and how it is filled and sampled."""
+
+    num_envs: Setting
+    num_steps: Setting
+    capacity: Setting
+    batch_size: Setting
+    warm_up_frames: Setting
+    updates: Setting
+    storage: Literal["memory", "memmap", "device"]
+    sampler: SamplerKind
+    alpha: Setting | None = None
+    beta: Amount | None = None
+    n_step: Setting | None = None
+
+
+@dataclass(frozen=True)
+class RecordedData:
+    """Data that are there already: a folder, and the frames of an update."""
+
+    path: str
+    batch_size: Setting
+
+
+PipelineData = OnPolicyData | ReplayData | RecordedData
+
+
+@dataclass(frozen=True)
+class TargetUpdates:
+    """How target parameters follow: `soft` by a fraction, `hard` every so many updates."""
+
+    kind: Literal["soft", "hard"]
+    amount: Setting
+
+
+@dataclass(frozen=True)
+class PipelineOptimizer:
+    """An optimizer.
+
+    Attributes:
+        name: its name; empty for the only one.
+        kind: `adam`, `adamw`, `sgd` or `rmsprop`.
+        lr: the step size.
+        settings: its other numbers, by keyword of the schema.
+        parts: the networks and learned numbers that it moves.
+        every: updates between two of its steps.
+        max_grad_norm: the norm that gradients are scaled down to.
+        span: where it is declared.
+    """
+
+    name: str
+    kind: str
+    lr: Amount
+    settings: Mapping[str, Setting]
+    parts: tuple[str, ...]
+    every: Setting | None
+    max_grad_norm: Setting | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When training is looked at, kept and ended.
+
+    Attributes:
+        frames, updates: how long it goes on; one of them is None where the other says it.
+        stop_return: the mean return of an evaluation that ends it.
+        evaluate_every: frames, or updates where data are recorded, between two evaluations.
+        episodes: episodes of an evaluation.
+        deterministic: whether the policy takes its likeliest action there.
+        checkpoint_every: frames, or updates, between two checkpoints.
+        keep: how many checkpoints are kept.
+    """
+
+    frames: Setting | None
+    updates: Setting | None
+    stop_return: Setting | None
+    evaluate_every: Setting
+    episodes: Setting
+    deterministic: bool
+    checkpoint_every: Setting
+    keep: int
+
+
+@dataclass(frozen=True)
+class CheckedPipeline:
+    """A pipeline whose parts are known to fit together.
+
+    Attributes:
+        settings: its hyper-parameters, in order.
+        acting: who acts.
+        optimizers: by whom each trained parameter is moved.
+    """
+
+    name: str
+    module: str
+    doc: str
+    env: PipelineEnv
+    settings: tuple[Setting, ...]
+    networks: tuple[PipelineNetwork, ...]
+    acting: Acting
+    loss: PipelineLoss
+    estimation: Estimation | None
+    data: PipelineData
+    targets: TargetUpdates | None
+    optimizers: tuple[PipelineOptimizer, ...]
+    limits: Limits
+    seed: int

@@ -1,0 +1,319 @@
+"""The networks of a pipeline: what each reads, how large its last layer is, and what becomes of that."""
+
+from __future__ import annotations
+
+import math
+
+from specgen.check.losses.model import LossNetwork
+from specgen.check.model import Entry, dotted
+from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import (
+    PipelineEnv,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+    ScaleKind,
+    Setting,
+    ValueHead,
+)
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.sizes import Dim
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import NetworkBody, Pipeline, Scale
+
+_OF_POLICIES = ("dist", "scale")
+
+
+class NetworkReader:
+    """Reads the networks of one pipeline, which has an environment and a loss."""
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        pipeline: Pipeline,
+        env: PipelineEnv,
+        loss: LossArguments,
+        numbers: Numbers,
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
+        self.env, self.loss, self.numbers = env, loss, numbers
+
+    def networks(self) -> tuple[PipelineNetwork, ...] | None:
+        """The networks, in the order of the loss; None after reporting a mistake."""
+        declared = self.pipeline.networks
+        roles = self.loss.loss.networks_by_name
+        complete = True
+        for name in declared:
+            if name not in roles:
+                complete = False
+                span = self.file.key_span(*self.path, "networks", name)
+                help = suggestion(name, roles) or f"its networks are {', '.join(f'`{one}`' for one in roles)}"
+                message = f"`{self.loss.loss.name}` has no network `{name}`"
+                self.sink.add(rules.NETWORK.at(span, message, help=help))
+        made: list[PipelineNetwork] = []
+        for name, role in roles.items():
+            if name not in declared:
+                if not role.optional:
+                    complete = False
+                    span = self.file.key_span(*self.path)
+                    message = f"`{self.loss.loss.name}` needs a network `{name}`"
+                    help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
+                    misspelt = any(suggestion(one, (name,)) for one in declared if one not in roles)
+                    if not misspelt:
+                        self.sink.add(rules.NETWORK.at(span, message, help=help))
+                continue
+            found = self._network(name, role, declared[name])
+            if found is not None:
+                made.append(found)
+            complete = complete and found is not None
+        return tuple(made) if complete else None
+
+    def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
+        here = ("networks", name)
+        span = self.file.key_span(*self.path, *here)
+        if role.kept or len(role.outputs) > 1 or role.buffers:
+            message = (
+                f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
+            )
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+            return None
+        if body.mlp is None:
+            message = f"`{name}` says no layers"
+            self.sink.add(rules.CHOICE.at(span, message, help=f"write `{name}: {{mlp: [64, 64]}}`"))
+            return None
+        inputs = self._inputs(name, role, body)
+        cells = self._cells(name, body)
+        found = self._head(name, role, body)
+        if inputs is None or cells is None or found is None:
+            return None
+        head, outputs = found
+        return PipelineNetwork(
+            name=name,
+            role=role,
+            inputs=inputs,
+            cells=cells,
+            activation=body.activation,
+            layer_norm=body.layer_norm,
+            outputs=outputs,
+            head=head,
+            doc=" ".join((body.doc or role.doc).split()),
+            span=span,
+        )
+
+    def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
+        made: list[int | Setting] = []
+        for index, size in enumerate(body.mlp or ()):
+            place = ("networks", name, "mlp", index)
+            if isinstance(size, str):
+                from specgen.check.pipelines.fields import Fact
+
+                fact = Fact(size, "int", "size of a layer", ((">=", 1.0),))
+                setting = self.numbers.setting(*place, fact=fact)
+                if setting is None:
+                    return None
+                made.append(setting)
+            elif size < 1:
+                span = self.file.span(*self.path, *place)
+                self.sink.add(rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
+                return None
+            else:
+                made.append(size)
+        return tuple(made)
+
+    def _inputs(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Entry, ...] | None:
+        """What a network reads: what it says, what the loss says, or all that is observed."""
+        known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
+        keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
+        found: list[Entry] = []
+        for index, key in enumerate(body.in_):
+            if key not in known:
+                span = self.file.span(*self.path, "networks", name, "in", index)
+                help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
+                self.sink.add(
+                    rules.NETWORK_INPUT.at(span, f"nobody writes `{key}`, which `{name}` reads", help=help)
+                )
+                return None
+            found.append(known[key])
+        if not body.in_:
+            for one in role.inputs or ("observation",):
+                key = keys.get(one, one)
+                if key in known:
+                    found.append(known[key])
+                elif one == "observation":
+                    found += [entry for entry in self.env.observations if self._is_vector(entry)]
+                else:
+                    found += [entry for entry in self.env.actions if one == "action"]
+        wrong = next((entry for entry in found if not self._is_vector(entry)), None)
+        if wrong is not None or not found:
+            span = self.file.key_span(*self.path, "networks", name)
+            if wrong is None:
+                seen = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
+                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {seen}"
+            else:
+                message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
+            self.sink.add(rules.NETWORK_INPUT.at(span, message, help="say what it reads with `in`"))
+            return None
+        return tuple(found)
+
+    @staticmethod
+    def _is_vector(entry: Entry) -> bool:
+        """Whether linear layers can read an entry as it is."""
+        onehot = entry.spec.kind == "onehot"
+        return len(entry.stored_shape) == 1 and (
+            entry.type.dtype == "float32" or (onehot and entry.role == "action")
+        )
+
+    def _head(
+        self, name: str, role: LossNetwork, body: NetworkBody
+    ) -> tuple[PolicyHead | QValueHead | ValueHead, int] | None:
+        if role.policy or self._writes_action(role):
+            return self._policy(name, role, body)
+        for field in _OF_POLICIES:
+            if getattr(body, field) is not None:
+                span = self.file.key_span(*self.path, "networks", name, field)
+                message = f"`{name}` is no policy, and has no `{field}`"
+                self.sink.add(rules.DISTRIBUTION.at(span, message, help="leave it out"))
+                return None
+        if role.action is not None and len(role.value.dims) == 1:
+            return self._qvalue(name, role)
+        sizes = [self._size(name, size, body) for size in role.value.sizes]
+        if None in sizes:
+            return None
+        (output, _), *_ = role.outputs
+        key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
+        return ValueHead(key), math.prod(size for size in sizes if size is not None)
+
+    def _writes_action(self, role: LossNetwork) -> bool:
+        """Whether a network gives an action for sure."""
+        actions = {entry.key for entry in self.env.actions}
+        return any(one.key in actions for one in self.loss.loss.roles if one.name == role.output)
+
+    def _size(self, name: str, size: Dim, body: NetworkBody) -> int | None:
+        if isinstance(size, int):
+            return size
+        if str(size) in body.out:
+            return body.out[str(size)]
+        action = self.env.actions[0] if len(self.env.actions) == 1 else None
+        if str(size) == "n_actions" and action is not None and action.spec.n:
+            return action.spec.classes
+        message = f"the loss leaves open how large `{size}` is, which `{name}` writes"
+        help = f"say it: `{name}: {{out: {{{size}: 64}}}}`"
+        self.sink.add(rules.NETWORK.at(self.file.key_span(*self.path, "networks", name), message, help=help))
+        return None
+
+    def _action(self, name: str) -> Entry | None:
+        """The action that a network is about."""
+        if len(self.env.actions) == 1:
+            return self.env.actions[0]
+        span = self.file.key_span(*self.path, "networks", name)
+        many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
+        message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
+        self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+        return None
+
+    def _mask(self, action: Entry) -> Key | None:
+        mask = self.env.masks.get(action.dotted)
+        return None if mask is None else tuple(mask.split("."))
+
+    def _qvalue(self, name: str, role: LossNetwork) -> tuple[QValueHead, int] | None:
+        action = self._action(name)
+        if action is None:
+            return None
+        if support_of(action.spec) not in ("index", "onehot"):
+            span = self.file.key_span(*self.path, "networks", name)
+            message = f"`{name}` gives a value for each action of a finite set, and `{action.dotted}` is {action.spec}"
+            help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
+            self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
+            return None
+        return QValueHead(action, self._mask(action)), action.spec.classes
+
+    def _policy(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[PolicyHead, int] | None:
+        action = self._action(name)
+        if action is None:
+            return None
+        mask = self._mask(action)
+        certain = not role.policy
+        family = self._family(name, body, action, masked=mask is not None, certain=certain)
+        if family is None:
+            return None
+        scale, value = self._scale(name, body, family)
+        log_prob = next(
+            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
+            None,
+        )
+        size = action.spec.classes if family.support in ("index", "onehot") else math.prod(action.type.shape)
+        outputs = size * (2 if scale == "state" else 1)
+        return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
+
+    def _family(
+        self, name: str, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+    ) -> Family | None:
+        here = (*self.path, "networks", name)
+        default = default_family(action, masked=masked, certain=certain)
+        if body.dist is None:
+            if default is None:
+                message = f"no distribution of a policy is over `{action.dotted}`, {action.spec}"
+                self.sink.add(rules.DISTRIBUTION.at(self.file.key_span(*here), message))
+            return default
+        family = FAMILIES[body.dist]
+        fits = family.support == support_of(action.spec)
+        if not fits:
+            message = f"`{family.name}` is over {_SUPPORTS[family.support]}, and `{action.dotted}` is {_spec(action)}"
+        elif masked and not family.masked:
+            message = f"`{family.name}` does not keep to `{self.env.masks[action.dotted]}`, the mask of `{action.dotted}`"
+        elif family.masked and not masked:
+            message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
+        elif certain and not family.certain:
+            message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
+        elif family.certain and not certain and not self.loss.loss.networks_by_name[name].certain:
+            message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
+        else:
+            return family
+        help = None if default is None else f"write {default.name}, or leave it out"
+        self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
+        return None
+
+    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
+        """The kind of scale that a policy has, and its number."""
+        if not family.scaled:
+            if body.scale is not None:
+                span = self.file.key_span(*self.path, "networks", name, "scale")
+                self.sink.add(
+                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
+                )
+            return None, None
+        if not isinstance(body.scale, Scale):
+            return "state", None
+        place = ("networks", name, "scale")
+        if body.scale.parameter is not None and body.scale.fixed is None:
+            return "parameter", self.numbers.setting(
+                *place, "parameter", owner=name, fact=FIELDS["parameter"]
+            )
+        if body.scale.fixed is not None and body.scale.parameter is None:
+            return "fixed", self.numbers.setting(*place, "fixed", owner=name, fact=FIXED_SCALE)
+        span = self.file.span(*self.path, *place)
+        self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
+        return "state", None
+
+
+_SUPPORTS = {
+    "index": "indices",
+    "onehot": "one-hot vectors",
+    "bounded": "bounded numbers",
+    "unbounded": "unbounded numbers",
+}
+
+
+def _spec(entry: Entry) -> str:
+    spec = entry.spec
+    if spec.kind in ("categorical", "onehot"):
+        return f"{spec.kind}({spec.n})"
+    return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")

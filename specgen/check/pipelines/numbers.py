@@ -1,0 +1,199 @@
+"""The numbers of a pipeline: each at a named field is a hyper-parameter, with the range of its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from specgen.check.model import Parameter
+from specgen.check.param_values import COMPARISONS
+from specgen.check.pipelines.fields import FIELDS, Fact
+from specgen.check.pipelines.model import Amount, Setting, SettingKind
+from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr import parse, tree
+from specgen.schema.load import SchemaFile
+from specgen.source import Scalar
+
+SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential": "end"}
+"""The functions of a counter that a number may be, each with what its second argument is called."""
+
+
+class Numbers:
+    """Takes the numbers of one pipeline, as settings of their own or by the names of `params`."""
+
+    def __init__(self, file: SchemaFile, path: tuple[str, ...], sink: Sink) -> None:
+        self.file, self.path, self.sink = file, path, sink
+        self.settings: dict[str, Setting] = {}
+        self._declared: dict[str, Setting] = {}
+
+    def declare(self, params: Mapping[str, Parameter]) -> None:
+        """Take the `params` of the pipeline, which other fields may name."""
+        for name, param in params.items():
+            kind: SettingKind = "int" if param.kind == "int" else "float"
+            made = Setting(name, kind, param.default, param.doc, param.range, param.span or self._span())
+            self._declared[name] = self.settings[name] = made
+
+    def amount(self, *place: str | int, owner: str = "", fact: Fact | None = None) -> Amount | None:
+        """The number at a place that may be a schedule; None where there is none, or a wrong one, which is reported.
+
+        Args:
+            place: the field, below the pipeline.
+            owner: what is put in front of a name that another field has already.
+            fact: what is known of the field; by default what `FIELDS` says of its name.
+        """
+        node = self._node(place)
+        if node is None:
+            return None
+        fact = fact or FIELDS[str(place[-1])]
+        if not isinstance(node.value, str):
+            setting = self._number(node, fact, owner)
+            return None if setting is None else Amount(setting)
+        text = node.value.strip()
+        if text in self._declared:
+            return Amount(self._in_range(self._declared[text], fact, node.span))
+        if re.fullmatch(r"[A-Za-z_]\w*", text):
+            help = suggestion(text, self._declared) or "declare it under `params`, or write a number"
+            self.sink.add(rules.UNKNOWN_NUMBER.at(node.span, f"there is no parameter `{text}`", help=help))
+            return None
+        return self._schedule(node, fact, owner)
+
+    def setting(self, *place: str | int, owner: str = "", fact: Fact | None = None) -> Setting | None:
+        """The number at a place that stays as it is."""
+        found = self.amount(*place, owner=owner, fact=fact)
+        if found is None or found.schedule is None:
+            return None if found is None else found.setting
+        message = f"`{place[-1]}` stays as it is in training, and has no schedule"
+        self.sink.add(rules.SCHEDULE.at(self._node_span(place), message, help="write a number"))
+        return None
+
+    def default(self, name: str, value: float, fact: Fact | None = None, owner: str = "") -> Setting:
+        """A hyper-parameter that the schema leaves to its default."""
+        return self._kept(fact or FIELDS[name], value, self._span(), owner)
+
+    def _span(self) -> Span:
+        return self.file.key_span(*self.path)
+
+    def _node(self, place: tuple[str | int, ...]) -> Scalar | None:
+        try:
+            node = self.file.node(*self.path, *place)
+        except KeyError:
+            return None
+        return node if isinstance(node, Scalar) else None
+
+    def _node_span(self, place: tuple[str | int, ...]) -> Span:
+        return self.file.span(*self.path, *place)
+
+    def _number(self, node: Scalar, fact: Fact, owner: str) -> Setting | None:
+        number = node.as_int(self.sink) if fact.kind == "int" else node.as_float(self.sink)
+        if number is None:
+            return None
+        for sign, bound in fact.range:
+            if not COMPARISONS[sign](number, bound):
+                message = f"`{fact.field}` must be {sign} {bound:g}, got {node.text}"
+                self.sink.add(rules.OUT_OF_RANGE.at(node.span, message, help=fact.help))
+                return None
+        return self._kept(fact, number, node.span, owner)
+
+    def _in_range(self, setting: Setting, fact: Fact, span: Span) -> Setting:
+        """A declared setting, which is to be in the range of each field that names it."""
+        for sign, bound in fact.range:
+            if not COMPARISONS[sign](setting.default, bound):
+                message = (
+                    f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
+                )
+                self.sink.add(rules.OUT_OF_RANGE.at(span, message, help=fact.help))
+        wider = tuple(dict.fromkeys((*setting.range, *fact.range)))
+        kind = "int" if fact.kind == "int" else setting.kind
+        made = Setting(setting.name, kind, setting.default, setting.doc or fact.doc, wider, setting.span)
+        self._declared[made.name] = self.settings[made.name] = made
+        return made
+
+    def _kept(self, fact: Fact, number: float, span: Span, owner: str) -> Setting:
+        name = fact.name
+        taken = self.settings.get(name)
+        if taken is not None and taken.span == span:
+            return taken
+        if taken is not None and fact.shared:
+            if taken.default != number:
+                message = f"`{name}` is {number:g} here, and {taken.default:g} elsewhere in this pipeline"
+                self.sink.add(
+                    rules.TWO_VALUES.at(
+                        span, message, help="say it once: every part that reads it gets the same number"
+                    )
+                )
+            return taken
+        if taken is not None:
+            name = f"{owner}_{name}"
+        made = Setting(name, fact.kind, number, fact.doc, fact.range, span)
+        self.settings[name] = made
+        return made
+
+    def _schedule(self, node: Scalar, fact: Fact, owner: str) -> Amount | None:
+        expr = parse(node, self.sink)
+        if expr is None:
+            return None
+        if isinstance(expr, tree.Literal | tree.Unary):  # `200_000`, which YAML takes for text
+            setting = self._argument(node, expr, fact, owner)
+            return None if setting is None else Amount(setting)
+        known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in SCHEDULES)}"
+        if not isinstance(expr, tree.Call) or expr.function.path not in SCHEDULES:
+            self.sink.add(rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}"))
+            return None
+        name = expr.function.path
+        given = dict(zip(("first", "end", "over"), expr.args, strict=False))
+        given |= {one.name: one.value for one in expr.keywords}
+        if not {"first", "end"} <= given.keys() <= {"first", "end", "over"} or len(expr.args) > 3:
+            message = f"`{name}` takes its first and its last value, and `over`, the frames between them"
+            self.sink.add(rules.SCHEDULE.at(node.span, message, help=f"write {name}(1.0, 0.05, over=20_000)"))
+            return None
+        if not fact.scheduled:
+            self.sink.add(
+                rules.SCHEDULE.at(
+                    node.span,
+                    f"`{fact.field}` stays as it is in training, and has no schedule",
+                    help="write a number",
+                )
+            )
+            return None
+        first = self._argument(node, given["first"], fact, owner)
+        last = self._argument(node, given["end"], fact.ending(), owner)
+        over: Setting | None = None
+        if "over" in given:
+            over = self._argument(node, given["over"], fact.lasting(), owner)
+            if over is None:
+                return None
+        if first is None or last is None:
+            return None
+        return Amount(first, name, (last, over))
+
+    def _argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str) -> Setting | None:
+        """A number that a schedule is called with."""
+        span = node.span_of(expr.start, expr.end)
+        if isinstance(expr, tree.Name) and expr.path in self._declared:
+            return self._in_range(self._declared[expr.path], fact, span)
+        sign = 1
+        if isinstance(expr, tree.Unary):
+            sign, expr = (-1 if expr.op == "-" else 1), expr.operand
+        if not isinstance(expr, tree.Literal) or isinstance(expr.value, bool):
+            self.sink.add(
+                rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames")
+            )
+            return None
+        value = sign * expr.value
+        text = node.text[expr.start : expr.end]
+        number = Scalar(text, "plain", value, span)
+        return self._number(number, fact, owner)
+
+
+def fact_of(param: Parameter, *, nonzero: bool) -> Fact:
+    """What is known of a parameter of a loss that becomes a hyper-parameter."""
+    kind: SettingKind = "int" if param.kind == "int" else "float"
+    range = (*param.range, (">", 0.0)) if nonzero and (">=", 0) in param.range else param.range
+    return Fact(
+        param.name,
+        kind,
+        param.doc or f"`{param.name}` of the loss",
+        tuple(range),
+        shared=param.name == "gamma",
+    )

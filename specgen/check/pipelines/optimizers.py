@@ -1,0 +1,119 @@
+"""The optimizers of a pipeline: which parameters each moves, so that every one is moved by exactly one."""
+
+from __future__ import annotations
+
+from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
+from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import OPTIMIZERS, OptimizerGroup
+
+_RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
+
+
+class OptimizerReader:
+    """Reads the optimizers of one pipeline."""
+
+    def __init__(
+        self, file: SchemaFile, path: tuple[str, ...], loss: PipelineLoss, numbers: Numbers, sink: Sink
+    ) -> None:
+        self.file, self.path, self.loss, self.numbers, self.sink = file, path, loss, numbers, sink
+
+    def optimizers(
+        self, declared: OptimizerGroup | dict[str, OptimizerGroup]
+    ) -> tuple[PipelineOptimizer, ...]:
+        """The optimizers, in order; what is wrong with them is reported."""
+        if isinstance(declared, OptimizerGroup):
+            found = [self._optimizer("", declared, ("optimizer",))]
+        else:
+            found = [self._optimizer(name, group, ("optimizer", name)) for name, group in declared.items()]
+        made = tuple(one for one in found if one is not None)
+        if len(made) == len(found):
+            self._check_coverage(made)
+        return made
+
+    def _optimizer(
+        self, name: str, group: OptimizerGroup, place: tuple[str, ...]
+    ) -> PipelineOptimizer | None:
+        kinds = [kind for kind in OPTIMIZERS if getattr(group, kind) is not None]
+        span = self.file.key_span(*self.path, *place)
+        if len(kinds) != 1:
+            which = " and ".join(f"`{kind}`" for kind in kinds) or "none"
+            message = f"an optimizer is one of {', '.join(OPTIMIZERS)}; here is {which}"
+            self.sink.add(rules.CHOICE.at(span, message, help="write `adam: {lr: 3.0e-4}`"))
+            return None
+        kind = kinds[0]
+        lr = self.numbers.amount(*place, kind, "lr", owner=name, fact=self._fact("lr", name))
+        if lr is None:
+            if getattr(group, kind).lr is None:
+                self.sink.add(
+                    rules.MISSING_PART.at(
+                        span, f"`{kind}` needs a step size", help=f"write `{kind}: {{lr: 3.0e-4}}`"
+                    )
+                )
+            return None
+        settings: dict[str, Setting] = {}
+        for field in type(getattr(group, kind)).model_fields:
+            if field != "lr" and getattr(getattr(group, kind), field) is not None:
+                setting = self.numbers.setting(*place, kind, field, owner=name, fact=self._fact(field, name))
+                if setting is not None:
+                    settings[field] = setting
+        every = self.numbers.setting(*place, "every", owner=name, fact=self._fact("every", name))
+        norm = self.numbers.setting(
+            *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
+        )
+        parts = self._parts(group, place)
+        return (
+            None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
+        )
+
+    def _fact(self, field: str, name: str) -> Fact:
+        """A field, with the name of its optimizer in front where there are several."""
+        fact = _RENAMED.get(field) or FIELDS[field]
+        return fact.of(name) if name else fact
+
+    def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
+        """What an optimizer moves: networks, learned numbers, and all that a term trains."""
+        if not group.of:
+            return self.loss.trainable
+        found: dict[str, None] = {}
+        learned = [one.name for one in self.loss.loss.learnables]
+        networks = [network.name for network in self.loss.networks]
+        for index, name in enumerate(group.of):
+            span = self.file.span(*self.path, *place, "of", index)
+            if name in self.loss.terms:
+                found |= dict.fromkeys(self.loss.trained[name])
+            elif name in networks or name in learned:
+                found[name] = None
+                if name not in self.loss.trainable:
+                    message = f"no term of `{self.loss.loss.name}` trains `{name}`"
+                    self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="leave it out"))
+                    return None
+            else:
+                known = [*networks, *learned, *self.loss.terms]
+                message = f"`{self.loss.loss.name}` has no network, learned number or term `{name}`"
+                help = suggestion(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
+                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
+                return None
+        return tuple(found)
+
+    def _check_coverage(self, found: tuple[PipelineOptimizer, ...]) -> None:
+        """Report what no optimizer moves, and what two do."""
+        movers: dict[str, list[Span]] = {}
+        for one in found:
+            for part in one.parts:
+                movers.setdefault(part, []).append(one.span)
+        for name in self.loss.trainable:
+            spans = movers.get(name, [])
+            if not spans:
+                terms = ", ".join(f"`{term}`" for term in self.loss.terms if name in self.loss.trained[term])
+                span = self.file.key_span(*self.path, "optimizer")
+                message = f"`{name}`, which {terms} of `{self.loss.loss.name}` trains, is in no optimizer"
+                help = f"add it to one, or give it one: `{name}: {{of: [{name}], adam: {{lr: 3.0e-4}}}}`"
+                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
+            elif len(spans) > 1:
+                message = f"`{name}` is in two optimizers"
+                notes = [Note("the first one", spans[0])]
+                self.sink.add(rules.NOT_OPTIMIZED.at(spans[1], message, notes=notes, help="leave it in one"))

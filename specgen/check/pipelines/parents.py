@@ -1,0 +1,161 @@
+"""Pipelines that extend others: each is made whole, from its parent's nodes and its own, before it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import loss_parents as rules
+from specgen.schema.load import SchemaFile, is_dropped, to_data
+from specgen.schema.pipeline import OPTIMIZERS, Pipeline
+from specgen.source import Mapping as MappingNode
+from specgen.source import Node
+from specgen.values import dataclass
+
+_OWN = ("doc", "abstract", "extends", "allow")
+"""Fields that a pipeline does not take over."""
+
+_CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
+    ("data",): (("on_policy", "replay", "recorded"),),
+    ("data", "on_policy"): (("minibatch_size", "minibatches"),),
+    ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "vtrace"),),
+    ("target_updater",): (("soft", "hard"),),
+    ("policy", "explore"): (("epsilon_greedy", "gaussian"),),
+    ("networks", "*", "scale"): (("parameter", "fixed"),),
+    ("optimizer",): (OPTIMIZERS,),
+    ("optimizer", "*"): (OPTIMIZERS,),
+}
+"""Fields of which there is one at most, by where they stand: another one takes the place of the parent's."""
+
+_NAMED = (("loss",), ("env",))
+"""Where the name itself is the choice."""
+
+
+@dataclass(frozen=True)
+class ParentPipeline:
+    """A pipeline as those know it that extend it.
+
+    Attributes:
+        name: its name.
+        node: what it declares, with what it inherits; None where that can't be said.
+    """
+
+    name: str
+    node: MappingNode | None
+
+
+def whole_pipelines(
+    file: SchemaFile, imported: Mapping[str, ParentPipeline], sink: Sink
+) -> tuple[SchemaFile, dict[str, ParentPipeline]]:
+    """The file with every pipeline that extends another one made whole, and all of them as parents."""
+    nodes = file.root.get("pipelines")
+    assert isinstance(nodes, MappingNode)
+    merger = _Merger(file, imported, sink)
+    for name in file.module.pipelines:
+        merger.make(name)
+    whole = MappingNode(
+        tuple((key, merger.parents[key.text].node or node) for key, node in nodes.entries),
+        nodes.span,
+        nodes.lost,
+    )
+    entries = tuple((key, whole if key.text == "pipelines" else node) for key, node in file.root.entries)
+    pipelines = {
+        name: Pipeline.model_validate(to_data(node))
+        if (node := merger.parents[name].node) is not None
+        else one
+        for name, one in file.module.pipelines.items()
+    }
+    module = file.module.model_copy(update={"pipelines": pipelines})
+    root = MappingNode(entries, file.root.span, file.root.lost)
+    return SchemaFile(file.path, module, root), merger.parents
+
+
+class _Merger:
+    """Makes the pipelines of one file whole."""
+
+    def __init__(self, file: SchemaFile, imported: Mapping[str, ParentPipeline], sink: Sink) -> None:
+        self.file, self.imported, self.sink = file, imported, sink
+        self.parents: dict[str, ParentPipeline] = {}
+        self._open: list[str] = []
+
+    def make(self, name: str) -> ParentPipeline:
+        """A pipeline of the file, made whole."""
+        if name in self.parents:
+            return self.parents[name]
+        node = self.file.node("pipelines", name)
+        assert isinstance(node, MappingNode)
+        whole: MappingNode | None = node
+        base = self.file.module.pipelines[name].extends
+        if base is not None:
+            self._open.append(name)
+            parent = self._parent(name, base)
+            self._open.pop()
+            whole = (
+                None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
+            )
+        self.parents[name] = ParentPipeline(name, whole)
+        return self.parents[name]
+
+    def _parent(self, name: str, base: str) -> ParentPipeline | None:
+        span = self.file.span("pipelines", name, "extends")
+        if base in self._open:
+            circle = " -> ".join([*self._open[self._open.index(base) :], base])
+            message = f"`{name}` extends itself: {circle}"
+            self.sink.add(rules.EXTENDS_ITSELF.at(span, message, help="let one of them stand by itself"))
+            return None
+        if base in self.file.module.pipelines:
+            return self.make(base)
+        if base in self.imported:
+            return self.imported[base]
+        known = [*(one for one in self.file.module.pipelines if one != name), *self.imported]
+        help = suggestion(base, known) or "declare it here, or import the file that declares it"
+        self.sink.add(rules.UNKNOWN_PARENT.at(span, f"there is no pipeline `{base}`", help=help))
+        return None
+
+    def _merged(self, parent: MappingNode, child: MappingNode, name: str, base: str) -> MappingNode:
+        inherited = tuple((key, node) for key, node in parent.entries if key.text not in _OWN)
+        return self._mapping(replace(parent, entries=inherited), child, (), base)
+
+    def _mapping(
+        self, parent: MappingNode, child: MappingNode, place: tuple[str, ...], base: str
+    ) -> MappingNode:
+        """Both mappings by key, the child's over the parent's."""
+        gone = frozenset(_replaced(parent, child, place))
+        made = {key.text: (key, node) for key, node in parent.entries if key.text not in gone}
+        for key, node in child.entries:
+            if is_dropped(node):
+                if made.pop(key.text, None) is None:
+                    message = f"`{base}` has no `{'.'.join((*place, key.text))}` that could be dropped"
+                    help = suggestion(key.text, [one.text for one, _ in parent.entries]) or "leave it out"
+                    self.sink.add(rules.NOTHING_TO_DROP.at(key.span, message, help=help))
+                continue
+            old = made[key.text][1] if key.text in made else None
+            if isinstance(node, MappingNode):
+                before: MappingNode = old if isinstance(old, MappingNode) else MappingNode((), node.span)
+                merged: Node = self._mapping(before, node, (*place, key.text), base)
+            else:
+                merged = node
+            made[key.text] = (key, merged)
+        return MappingNode(tuple(made.values()), child.span, parent.lost | child.lost)
+
+
+def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -> Iterator[str]:
+    """The keys of a mapping that others of the child take the place of."""
+    given = {key.text for key, node in child.entries if not is_dropped(node)}
+    if place in _NAMED:
+        yield from (key.text for key, _ in parent.entries if given and key.text not in given)
+    for group in _choices(place):
+        if given & set(group):
+            yield from (name for name in group if name not in given)
+    if place == ("optimizer",):
+        single = {key.text for key, _ in parent.entries} & set(OPTIMIZERS)
+        if single and given and not given & {*OPTIMIZERS, "of", "every", "max_grad_norm"}:
+            yield from (key.text for key, _ in parent.entries)  # one for all becomes several
+
+
+def _choices(place: tuple[str, ...]) -> Collection[tuple[str, ...]]:
+    for known, groups in _CHOICES.items():
+        if len(known) == len(place) and all(a in ("*", b) for a, b in zip(known, place, strict=True)):
+            return groups
+    return ()

@@ -1,0 +1,274 @@
+"""Pipelines: every part checked with what the others say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from specgen.check.losses.model import CheckedLoss
+from specgen.check.model import Checked, Parameter
+from specgen.check.pipelines.data import DataReader
+from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.envs import environment
+from specgen.check.pipelines.estimators import read_estimation
+from specgen.check.pipelines.limits import read_limits
+from specgen.check.pipelines.losses import read_loss, with_networks
+from specgen.check.pipelines.model import (
+    Acting,
+    CheckedPipeline,
+    Exploration,
+    OnPolicyData,
+    PipelineEnv,
+    PipelineLoss,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+    RecordedData,
+    TargetUpdates,
+)
+from specgen.check.pipelines.networks import NetworkReader
+from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.optimizers import OptimizerReader
+from specgen.check.pipelines.params import declared_params
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What pipelines may name.
+
+    Attributes:
+        envs: checked environments and chains.
+        losses: checked losses.
+        declared_envs, declared_losses: the names of all in sight, those with mistakes included.
+    """
+
+    envs: Mapping[str, object]
+    losses: Mapping[str, Checked[CheckedLoss]]
+    declared_envs: Collection[str]
+    declared_losses: Collection[str]
+
+
+def check_pipeline(
+    file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink
+) -> Checked[CheckedPipeline] | None:
+    """Check a pipeline that is no preset.
+
+    Args:
+        file: where it is declared, made whole.
+        name: its name under `pipelines:`.
+        module: the generated module that it goes to, dotted.
+        visible: what it may name.
+        sink: takes every mistake.
+    """
+    mine = Sink()
+    made = _Pipeline(file, name, module, visible, mine).check()
+    sink.extend(mine.items)
+    return None if made is None or mine.has_errors else Checked(made)
+
+
+class _Pipeline:
+    """Checks one pipeline, part after part; a part whose mistake stands in the way of others ends the check."""
+
+    def __init__(self, file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink) -> None:
+        self.file, self.name, self.module, self.visible, self.sink = file, name, module, visible, sink
+        self.path = ("pipelines", name)
+        self.pipeline: Pipeline = file.module.pipelines[name]
+        self.numbers = Numbers(file, self.path, sink)
+
+    def check(self) -> CheckedPipeline | None:
+        """The pipeline; None where a mistake stands in the way."""
+        pipeline = self.pipeline
+        if not self._has_parts():
+            return None
+        params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
+        self.numbers.declare(params)
+        env = environment(
+            self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
+        )
+        arguments = read_loss(
+            self.file,
+            self.path,
+            dict(self.visible.losses),
+            self.visible.declared_losses,
+            self.numbers,
+            self.sink,
+        )
+        data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        if env is None or arguments is None:
+            return None
+        networks = NetworkReader(
+            self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
+        ).networks()
+        if networks is None:
+            return None
+        loss = with_networks(arguments, networks, self.file)
+        estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
+        acting = self._acting(env, loss, isinstance(data, RecordedData))
+        targets = self._targets(loss)
+        assert pipeline.optimizer is not None
+        reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
+        optimizers = reader.optimizers(pipeline.optimizer)
+        limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        if data is None or acting is None or limits is None:
+            return None
+        self._check_data(loss, data, acting)
+        rows = tuple(written(env, acting.network, estimation, loss, data))
+        if not isinstance(data, RecordedData):
+            check_reads(loss, arguments.given([one.name for one in networks]), rows, self.sink)
+        return CheckedPipeline(
+            name=self.name,
+            module=self.module,
+            doc=" ".join(pipeline.doc.split()),
+            env=env,
+            settings=tuple(self.numbers.settings.values()),
+            networks=networks,
+            acting=acting,
+            loss=loss,
+            estimation=estimation,
+            data=data,
+            targets=targets,
+            optimizers=optimizers,
+            limits=limits,
+            seed=pipeline.seed,
+        )
+
+    def _has_parts(self) -> bool:
+        """Whether all parts are there that a pipeline needs."""
+        pipeline = self.pipeline
+        needed = {
+            "env": "env: CartPoleTrain",
+            "loss": "loss: {DQNLoss: {}}",
+            "data": "data: {replay: {capacity: 100_000, batch_size: 128}}",
+            "optimizer": "optimizer: {adam: {lr: 3.0e-4}}",
+            "stop": "stop: {frames: 200_000}",
+        }
+        missing = {name: text for name, text in needed.items() if getattr(pipeline, name) is None}
+        for name, text in missing.items():
+            message = f"`{self.name}` says no `{name}`"
+            self.sink.add(
+                rules.MISSING_PART.at(self.file.key_span(*self.path), message, help=f"write `{text}`")
+            )
+        return not missing
+
+    def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
+        """Who acts, and how it explores."""
+        declared = self.pipeline.policy
+        by_name = {network.name: network for network in loss.networks}
+        able = [one for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)]
+        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
+        place = (*self.path, "policy")
+        if declared is not None and declared.of is not None:
+            chosen = by_name.get(declared.of)
+            if chosen not in able:
+                span = self.file.span(*place, "of")
+                names = [network.name for network in able]
+                help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
+                self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
+                return None
+        elif not able:
+            span = self.file.key_span(*self.path, "loss")
+            message = f"no network of `{loss.loss.name}` gives an action"
+            self.sink.add(rules.NETWORK.at(span, message))
+            return None
+        else:
+            chosen = able[0]
+        assert chosen is not None
+        exploration = self._exploration(chosen)
+        random_frames = self.numbers.setting("policy", "random_frames")
+        draws = isinstance(chosen.head, PolicyHead) and not chosen.head.family.certain
+        if exploration is None and not draws and not recorded and not self._said_explore():
+            span = self.file.key_span(*self.path)
+            action = (
+                "epsilon_greedy: {eps: 0.1}"
+                if isinstance(chosen.head, QValueHead)
+                else "gaussian: {sigma: 0.1}"
+            )
+            message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
+            help = f"write `policy: {{explore: {{{action}}}}}`"
+            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
+        return Acting(chosen, exploration, random_frames)
+
+    def _said_explore(self) -> bool:
+        return self.pipeline.policy is not None and self.pipeline.policy.explore is not None
+
+    def _exploration(self, network: PipelineNetwork) -> Exploration | None:
+        declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
+        if declared is None:
+            return None
+        place = ("policy", "explore")
+        span = self.file.key_span(*self.path, *place)
+        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
+        if len(kinds) != 1:
+            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
+            return None
+        (kind,) = kinds
+        head = network.head
+        discrete = isinstance(head, QValueHead) or (
+            isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
+        )
+        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
+        if discrete != (kind == "epsilon_greedy"):
+            what = "one of a finite set" if discrete else "numbers"
+            other = "epsilon_greedy: {eps: 0.1}" if discrete else "gaussian: {sigma: 0.1}"
+            message = f"`{kind}` does not fit `{action}`, which is {what}"
+            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{other}`"))
+            return None
+        field = "eps" if kind == "epsilon_greedy" else "sigma"
+        amount = self.numbers.amount(*place, kind, field)
+        if amount is None:
+            if getattr(getattr(declared, kind), field) is None:
+                message = f"`{kind}` needs `{field}`"
+                self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
+            return None
+        if kind == "epsilon_greedy":
+            return Exploration("epsilon_greedy", amount)
+        return Exploration("gaussian", amount)
+
+    def _targets(self, loss: PipelineLoss) -> TargetUpdates | None:
+        """How target parameters follow; reported where there are none, or nobody moves them."""
+        declared = self.pipeline.target_updater
+        names = ", ".join(f"`{name}`" for name in loss.targets)
+        if declared is None:
+            if loss.targets:
+                message = f"`{loss.loss.name}` has targets of {names}, and nobody moves them"
+                help = "write `target_updater: {soft: {tau: 0.005}}`"
+                self.sink.add(rules.NO_TARGET_UPDATER.at(loss.span, message, help=help))
+            return None
+        span = self.file.key_span(*self.path, "target_updater")
+        if not loss.targets:
+            message = f"`{loss.loss.name}` has no targets that could be moved"
+            self.sink.add(rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
+            return None
+        kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
+        if len(kinds) != 1:
+            self.sink.add(rules.CHOICE.at(span, "targets follow `soft` or `hard`"))
+            return None
+        (kind,) = kinds
+        field = "tau" if kind == "soft" else "interval"
+        amount = self.numbers.setting("target_updater", kind, field)
+        if amount is None:
+            if getattr(getattr(declared, kind), field) is None:
+                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
+            return None
+        return TargetUpdates("soft" if kind == "soft" else "hard", amount)
+
+    def _check_data(self, loss: PipelineLoss, data: object, acting: Acting) -> None:
+        """Whether the loss can learn from these data."""
+        name = loss.loss.name
+        weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
+        on_policy = weighs and isinstance(acting.network.head, PolicyHead)
+        if on_policy and not isinstance(data, OnPolicyData):
+            span = self.file.key_span(*self.path, "data")
+            message = f"`{name}` learns from what the present policy did"
+            help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
+            self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
+        if getattr(data, "sampler", "") == "prioritized" and not any(
+            write.name == "priority" for write in loss.loss.writes
+        ):
+            span = self.file.key_span(*self.path, "data", "replay", "sampler")
+            message = f"frames are drawn by priorities, and `{name}` writes none"
+            self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))

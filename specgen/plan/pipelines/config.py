@@ -1,0 +1,77 @@
+"""The dataclass of the hyper-parameters of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, ReplayData, Setting
+from specgen.code import Code, using
+from specgen.literals import formatted, literal
+from specgen.plan.model import Field
+from specgen.plan.pipelines.model import ConfigPlan
+
+_WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
+_SIGNS = {">=": ">=", "<=": "<=", ">": ">", "<": "<"}
+
+
+def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
+    """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
+    fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
+    fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
+    checks = [_check(one) for one in pipeline.settings]
+    return ConfigPlan(f"{pipeline.name}Config", tuple(fields), (*checks, *_relations(pipeline)))
+
+
+def _default(setting: Setting) -> str:
+    """The number, with thousands apart where there are many."""
+    if setting.kind == "float":
+        return literal(float(setting.default))
+    number = int(setting.default)
+    return f"{number:_}" if abs(number) >= 10_000 else literal(number)
+
+
+def _doc(setting: Setting) -> str:
+    """What it is, and its range: `discount of one step (>= 0, <= 1)`."""
+    tightest = _tightest(setting)
+    limits = ", ".join(f"{sign} {bound:g}" for sign, bound in tightest)
+    return setting.doc.rstrip(".") + (f" ({limits})" if limits else "")
+
+
+def _tightest(setting: Setting) -> tuple[tuple[str, float], ...]:
+    """The range without bounds that others imply."""
+    above = dict(setting.range).get(">")
+    return tuple(
+        (sign, bound) for sign, bound in setting.range if sign != ">=" or above is None or bound > above
+    )
+
+
+def _check(setting: Setting) -> Code:
+    function = f"{setting.kind}_param"
+    words = "".join(
+        f", {_WORDS[sign]}={literal(_number(setting, bound))}" for sign, bound in _tightest(setting)
+    )
+    return using(f"{function}({literal(setting.name)}, self.{setting.name}{words})", function)
+
+
+def _number(setting: Setting, bound: float) -> float:
+    return int(bound) if setting.kind == "int" or float(bound).is_integer() else float(bound)
+
+
+def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
+    """What numbers are to each other."""
+    data = pipeline.data
+    if isinstance(data, OnPolicyData):
+        parts = data.minibatch_size or data.minibatches
+        assert parts is not None
+        frames = f"self.{data.num_envs.name} * self.{data.num_steps.name}"
+        yield (
+            f"if {frames} % self.{parts.name}:\n"
+            f"    raise ValueError({formatted(f'{parts.name} must divide {data.num_envs.name} * {data.num_steps.name}, got ', f'self.{parts.name}')})"
+        )
+    if isinstance(data, ReplayData):
+        for smaller, larger in ((data.batch_size, data.capacity), (data.batch_size, data.warm_up_frames)):
+            text = f"{larger.name} must be at least {smaller.name}, got "
+            yield (
+                f"if self.{larger.name} < self.{smaller.name}:\n"
+                f"    raise ValueError({formatted(text, f'self.{larger.name}')})"
+            )

@@ -1,0 +1,70 @@
+"""What modules that train import, besides what all generated modules may."""
+
+from __future__ import annotations
+
+from specgen.check.pipelines.model import CheckedPipeline
+from specgen.imported import Import
+
+_TRAINING = (
+    "Run",
+    "cosine",
+    "draw_curve",
+    "evaluate",
+    "exponential",
+    "linear",
+    "minibatches",
+    "stream",
+)
+_MODULES = (
+    "AdditiveGaussianModule",
+    "Delta",
+    "EGreedyModule",
+    "IndependentNormal",
+    "MLP",
+    "MaskedCategorical",
+    "MaskedOneHotCategorical",
+    "OneHotCategorical",
+    "ProbabilisticActor",
+    "QValueActor",
+    "TanhDelta",
+    "TanhNormal",
+    "TruncatedNormal",
+    "ValueOperator",
+)
+_DATA = (
+    "LazyMemmapStorage",
+    "LazyTensorStorage",
+    "PrioritizedSampler",
+    "SamplerWithoutReplacement",
+    "TensorDictReplayBuffer",
+)
+_TENSORDICT = (
+    "AddStateIndependentNormalScale",
+    "NormalParamExtractor",
+    "TensorDictModule",
+    "TensorDictSequential",
+)
+
+PIPELINE_IMPORTS: dict[str, Import] = {
+    "Path": Import("pathlib", "Path"),
+    "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
+    "Collector": Import("specgen_runtime.collectors", "Collector"),
+    "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
+    "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
+    **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
+    **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
+    **{name: Import("specgen_runtime.data", name) for name in _DATA},
+    **{name: Import("tensordict.nn", name) for name in _TENSORDICT},
+}
+"""Names that modules of pipelines may use, and where each comes from."""
+
+
+def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
+    """What the module of a pipeline may import, with its environment and its loss."""
+    own = [(pipeline.env.module, pipeline.env.name), (pipeline.loss.loss.module, pipeline.loss.loss.name)]
+    return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
+
+
+def pipeline_names(pipeline: CheckedPipeline) -> tuple[str, ...]:
+    """What the module of a pipeline has for others."""
+    return (pipeline.name, f"{pipeline.name}Config", f"{pipeline.name}Metrics", "train", "update")

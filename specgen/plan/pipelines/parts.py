@@ -1,0 +1,245 @@
+"""The parts of a pipeline, in the order in which they are made, and what of them a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.pipelines.model import (
+    CheckedPipeline,
+    OnPolicyData,
+    PipelineOptimizer,
+    PolicyHead,
+    QValueHead,
+    RecordedData,
+    ReplayData,
+)
+from specgen.code import Code, using
+from specgen.expr.symbols import Key
+from specgen.literals import literal
+from specgen.plan.pipelines.model import StatePlan
+from specgen.plan.pipelines.networks import call_of
+from specgen.plan.spec_text import key_text
+
+_CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
+_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda", "gae": "GAE", "vtrace": "VTrace"}
+
+
+def _part(name: str, value: Code) -> Code:
+    """The statement that makes a part."""
+    return using(f"self.{name} = {value}", *value.uses)
+
+
+def optimizer_part(optimizer: PipelineOptimizer) -> str:
+    """The attribute of an optimizer."""
+    return f"{optimizer.name}_optimizer" if optimizer.name else "optimizer"
+
+
+def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
+    """The parts, in order."""
+    data, limits = pipeline.data, pipeline.limits
+    if not isinstance(data, RecordedData):
+        yield _part("env", _env(pipeline, f"config.{data.num_envs.name}"))
+        yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
+    yield _part("eval_env", _env(pipeline, f"config.{limits.episodes.name}"))
+    if _explores(pipeline):
+        yield _part("exploring", _generator("exploration"))
+    for network in pipeline.networks:
+        yield _part(network.name, call_of(network))
+    yield from _policy(pipeline)
+    if not isinstance(data, RecordedData):
+        yield _part("collector", _collector(pipeline))
+    yield _part("loss", _loss(pipeline))
+    if pipeline.estimation is not None and pipeline.estimation.when is not None:
+        yield _part("estimator", using("self.loss.value_estimator"))
+    if pipeline.targets is not None:
+        soft = pipeline.targets.kind == "soft"
+        word = "tau" if soft else "value_network_update_interval"
+        name = "SoftUpdate" if soft else "HardUpdate"
+        yield _part(
+            "updater", using(f"{name}(self.loss, {word}=config.{pipeline.targets.amount.name})", name)
+        )
+    for optimizer in pipeline.optimizers:
+        yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
+    yield from _data(pipeline)
+
+
+def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
+    """What a checkpoint holds, in order."""
+    names = ["loss"]
+    if pipeline.targets is not None:
+        names.append("updater")
+    names += [optimizer_part(one) for one in pipeline.optimizers]
+    data = pipeline.data
+    if not isinstance(data, RecordedData):
+        names.append("collector")
+    for name in names:
+        yield StatePlan(
+            name, f"self.{name}.state_dict()", f"self.{name}.load_state_dict(state[{literal(name)}])"
+        )
+    for name in _generators(pipeline):
+        yield StatePlan(name, f"self.{name}.get_state()", f"self.{name}.set_state(state[{literal(name)}])")
+
+
+def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
+    if _explores(pipeline):
+        yield "exploring"
+    if isinstance(pipeline.data, OnPolicyData):
+        yield "shuffling"
+    if isinstance(pipeline.data, RecordedData):
+        yield "sampling"
+
+
+def _explores(pipeline: CheckedPipeline) -> bool:
+    """Whether something draws actions."""
+    policies = [one.head for one in pipeline.networks if isinstance(one.head, PolicyHead)]
+    return pipeline.acting.exploration is not None or any(not one.family.certain for one in policies)
+
+
+def _generator(stream: str) -> Code:
+    return using(f"torch.Generator().manual_seed(stream(config.seed, {literal(stream)}))", "torch", "stream")
+
+
+def _env(pipeline: CheckedPipeline, size: str) -> Code:
+    env = pipeline.env
+    given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
+    return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+
+
+def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
+    acting = pipeline.acting
+    exploration, head = acting.exploration, acting.network.head
+    if exploration is None or isinstance(pipeline.data, RecordedData):
+        yield _part("policy", using(f"self.{acting.network.name}"))
+        return
+    assert isinstance(head, PolicyHead | QValueHead)
+    words = ["self.env.action_spec"]
+    if exploration.kind == "epsilon_greedy":
+        name = "EGreedyModule"
+        words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
+        if head.mask is not None:
+            words.append(f"action_mask_key={key_text(head.mask)}")
+    else:
+        name = "AdditiveGaussianModule"
+        words += [
+            f"sigma_init=config.{exploration.amount.name}",
+            f"sigma_end=config.{exploration.amount.name}",
+        ]
+        words.append("safe=True")
+    if head.action.key != ("action",):
+        words.append(f"action_key={key_text(head.action.key)}")
+    words.append("generator=self.exploring")
+    yield _part("exploration", using(f"{name}({', '.join(words)})", name))
+    made = f"TensorDictSequential(self.{acting.network.name}, self.exploration)"
+    yield _part("policy", using(made, "TensorDictSequential"))
+
+
+def _collector(pipeline: CheckedPipeline) -> Code:
+    data = pipeline.data
+    assert not isinstance(data, RecordedData)
+    words = [
+        "self.env",
+        "self.policy",
+        f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}",
+    ]
+    words.append("total_frames=-1")
+    random_frames = pipeline.acting.random_frames
+    if random_frames is not None:
+        words.append(f"init_random_frames=config.{random_frames.name}")
+    return using(f"Collector({', '.join(words)})", "Collector")
+
+
+def _loss(pipeline: CheckedPipeline) -> Code:
+    loss = pipeline.loss
+    words = [f"{network.name}=self.{network.name}" for network in loss.networks]
+    words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
+    words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
+    keywords = {word for domain in loss.loss.domains for word in domain.keywords}
+    if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
+        words.append("action_spec=self.env.action_spec")
+    elif "action_spec" in keywords:
+        words.append("action_spec=self.eval_env.action_spec")
+    made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
+    estimation = pipeline.estimation
+    if estimation is not None:
+        given = [f"ValueEstimators.{_ESTIMATORS[estimation.kind]}"]
+        given += [f"{name}=config.{setting.name}" for name, setting in estimation.settings.items()]
+        given += [f"{name}={literal(value)}" for name, value in estimation.arguments.items()]
+        made += f".make_value_estimator({', '.join(given)})"
+        uses.append("ValueEstimators")
+    return using(made, *uses)
+
+
+def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
+    networks = {network.name for network in pipeline.networks}
+    if set(optimizer.parts) == set(pipeline.loss.trainable):
+        moved = "self.loss.parameters()"
+    else:
+        found = [
+            f"*self.loss.{name}_params.parameters()" if name in networks else f"self.loss.{name}"
+            for name in optimizer.parts
+        ]
+        moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
+    words = [moved, f"lr=config.{optimizer.lr.name}"]
+    settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
+    if "beta1" in settings or "beta2" in settings:
+        words.append(f"betas=({settings.pop('beta1', '0.9')}, {settings.pop('beta2', '0.999')})")
+    words += [f"{name}={value}" for name, value in settings.items()]
+    if optimizer.kind in ("adam", "adamw"):
+        words.append("fused=True")
+    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", "torch")
+
+
+def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
+    data = pipeline.data
+    if isinstance(data, OnPolicyData):
+        yield _part("shuffling", _generator("minibatches"))
+        return
+    if isinstance(data, RecordedData):
+        yield _part("sampling", _generator("buffer"))
+        yield _part(
+            "recorded", using(f"TensorDict.load_memmap({literal(data.path)}).reshape(-1)", "TensorDict")
+        )
+        storage = "LazyTensorStorage(len(self.recorded))"
+        words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
+        yield _part(
+            "buffer",
+            using(
+                f"TensorDictReplayBuffer({', '.join(words)})", "TensorDictReplayBuffer", "LazyTensorStorage"
+            ),
+        )
+        return
+    capacity = f"config.{data.capacity.name}"
+    name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
+    words, uses = [f"storage={name}({capacity})"], ["TensorDictReplayBuffer", name]
+    if data.sampler == "prioritized":
+        assert data.alpha is not None
+        assert data.beta is not None
+        given = f"{capacity}, alpha=config.{data.alpha.name}, beta=config.{data.beta.name}"
+        yield _part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
+        words.append("sampler=self.sampler")
+    elif data.sampler == "without_replacement":
+        words.append("sampler=SamplerWithoutReplacement()")
+        uses.append("SamplerWithoutReplacement")
+    words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer')}"]
+    yield _part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
+
+
+def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
+    """The keys that the buffer keeps: all that somebody reads of them later."""
+    if not isinstance(pipeline.data, ReplayData):
+        return ()
+    found: dict[Key, None] = {}
+    for network in pipeline.networks:
+        for entry in network.inputs:
+            found[entry.key] = None
+            if entry.role != "action":
+                found["next", *entry.key] = None
+        if isinstance(network.head, PolicyHead | QValueHead):
+            found[network.head.action.key] = None
+            if network.head.mask is not None:
+                found[network.head.mask] = None
+                found["next", *network.head.mask] = None
+    for role in pipeline.loss.loss.roles:
+        if role.after:
+            found["next", *role.key] = None
+    return tuple(using(key_text(key)) for key in found)

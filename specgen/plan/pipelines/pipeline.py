@@ -1,0 +1,173 @@
+"""A checked pipeline as the plan of a module that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.model import Checked, snake
+from specgen.check.pipelines.model import (
+    Amount,
+    CheckedPipeline,
+    OnPolicyData,
+    RecordedData,
+    ReplayData,
+    Setting,
+)
+from specgen.code import using
+from specgen.plan.docs import wrapped
+from specgen.plan.pipelines.config import config_plan
+from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PipelinePlan
+from specgen.plan.pipelines.networks import network_function
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
+
+
+def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
+    """Plan the module of a pipeline."""
+    pipeline = checked.value
+    config = config_plan(pipeline)
+    optimizers = tuple(
+        OptimizerPlan(
+            optimizer_part(one),
+            None if one.every is None else one.every.name,
+            None if one.max_grad_norm is None else one.max_grad_norm.name,
+            f"{one.name}_grad_norm" if one.name else "grad_norm",
+        )
+        for one in pipeline.optimizers
+    )
+    loss = pipeline.loss
+    return PipelinePlan(
+        name=pipeline.name,
+        doc=tuple(_doc(pipeline)),
+        config=config,
+        networks=tuple(network_function(network, config.name) for network in pipeline.networks),
+        stored=stored_keys(pipeline),
+        parts=tuple(parts_of(pipeline)),
+        state=tuple(state_of(pipeline)),
+        buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
+        may_change=tuple(_may_change(pipeline)),
+        terms=loss.terms,
+        metrics=(*loss.terms, *loss.metrics),
+        optimizers=optimizers,
+        updater=pipeline.targets is not None,
+        loop=_loop(pipeline),
+        keep=pipeline.limits.keep,
+        folder=f"runs/{snake(pipeline.name)}",
+        module=pipeline.module,
+        deterministic=pipeline.limits.deterministic,
+        uses=using("", *_uses(pipeline)),
+    )
+
+
+def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
+    yield from wrapped(pipeline.doc or f"The pipeline `{pipeline.name}`.")
+    yield ""
+    yield from wrapped(
+        "These are its parts; `train` is the loop over them, and any other loop may be written over them."
+    )
+
+
+def _loop(pipeline: CheckedPipeline) -> LoopPlan:
+    data, limits = pipeline.data, pipeline.limits
+    unit = "updates" if isinstance(data, RecordedData) else "frames"
+    kind = (
+        "on_policy"
+        if isinstance(data, OnPolicyData)
+        else "replay"
+        if isinstance(data, ReplayData)
+        else "recorded"
+    )
+    minibatch = ""
+    if isinstance(data, OnPolicyData):
+        size, count = data.minibatch_size, data.minibatches
+        if size is not None:
+            minibatch = f"config.{size.name}"
+        elif count is not None:
+            minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
+    total = limits.updates if unit == "updates" else limits.frames
+    assert total is not None
+    scheduled = tuple(_scheduled(pipeline, unit, total))
+    return LoopPlan(
+        kind=kind,
+        unit=unit,
+        total=total.name,
+        stop_return=limits.stop_return is not None,
+        scheduled=scheduled,
+        estimated=None if pipeline.estimation is None else pipeline.estimation.when,
+        minibatch=minibatch,
+        warm_up=isinstance(data, ReplayData),
+        updates=isinstance(data, ReplayData),
+        prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
+        delayed=any(one.every is not None for one in pipeline.optimizers),
+        logged=(),
+    )
+
+
+def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator[str]:
+    """Statements that set what changes in training; rates are set anyway, since a resumed training may have others."""
+    for one in pipeline.optimizers:
+        yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
+    exploration = pipeline.acting.exploration
+    if exploration is not None and not isinstance(pipeline.data, RecordedData):
+        if exploration.kind == "epsilon_greedy":
+            yield f"parts.exploration.eps = {amount(exploration.amount, unit, total)}"
+        else:
+            yield f"parts.exploration.sigma = {amount(exploration.amount, unit, total)}"
+    data = pipeline.data
+    if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
+        yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
+
+
+def amount(number: Amount, unit: str, total: Setting) -> str:
+    """The value of a number at the present moment of the loop."""
+    if number.schedule is None:
+        return f"config.{number.name}"
+    last, over = number.further
+    assert last is not None
+    span = total if over is None else over
+    return f"{number.schedule}(run.{unit}, config.{number.name}, config.{last.name}, config.{span.name})"
+
+
+def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
+    """What a resumed training may change: numbers that are read at each step, and neither shape nor stream."""
+    limits = pipeline.limits
+    for setting in (limits.stop_return, limits.evaluate_every, limits.episodes, limits.checkpoint_every):
+        if setting is not None:
+            yield setting.name
+    for one in pipeline.optimizers:
+        yield from _names(one.lr)
+        for norm in (one.max_grad_norm,):
+            if norm is not None:
+                yield norm.name
+    if pipeline.acting.exploration is not None:
+        yield from _names(pipeline.acting.exploration.amount)
+
+
+def _names(number: Amount) -> Iterator[str]:
+    yield number.name
+    yield from (one.name for one in number.further if one is not None)
+
+
+def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
+    """What the template reads of its module."""
+    yield from ("Any", "Mapping", "NamedTuple", "Path", "Run", "Tensor", "TensorDictBase", "dataclass")
+    yield from ("draw_curve", "evaluate", "stream", "torch")
+    if any(one.max_grad_norm is not None for one in pipeline.optimizers):
+        yield "nn"
+    if isinstance(pipeline.data, OnPolicyData):
+        yield "minibatches"
+    else:
+        yield from ("ClassVar", "NestedKey", "Sequence")
+    if not pipeline.limits.deterministic:
+        yield "ExplorationType"
+    for one in pipeline.optimizers:
+        if one.lr.schedule is not None:
+            yield one.lr.schedule
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.amount.schedule is not None:
+        yield exploration.amount.schedule
+    if (
+        isinstance(pipeline.data, ReplayData)
+        and pipeline.data.beta is not None
+        and pipeline.data.beta.schedule
+    ):
+        yield pipeline.data.beta.schedule

@@ -1,0 +1,373 @@
+"""The `pipelines:` section: an environment, networks, a loss, data and an optimizer that train together.
+
+Whether something is missing is known when what a pipeline extends is merged into it, so that no field is required here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
+
+from specgen.schema.fields import Declaration, DeclaredClass, ParamField
+
+Quantity = Annotated[int | float | str, Field(union_mode="left_to_right")]
+"""A number, the name of one of `params`, or a schedule: `linear(1.0, 0.05, over=20_000)`."""
+
+Size = Annotated[int | str, Field(union_mode="left_to_right")]
+"""A whole number, or the name of one of `params`."""
+
+Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
+    return value if value == "drop" else validated(value)
+
+
+class Scale(Declaration):
+    """The scale of a normal policy that does not depend on the observation.
+
+    Attributes:
+        parameter: its first value, before squashing; it is trained.
+        fixed: its value, which stays.
+    """
+
+    parameter: Quantity | None = None
+    fixed: Quantity | None = None
+
+
+class NetworkBody(Declaration):
+    """A network: what lies between what it reads and its head, which follow from its role.
+
+    Attributes:
+        mlp: the sizes of the hidden layers.
+        activation: what stands behind each of them.
+        layer_norm: whether their outputs are normalised before that.
+        dist: of a policy, its distribution.
+        scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
+        in_: what it reads (`in`); by default what the loss says, or else all that is observed.
+        out: sizes that the loss leaves open, by their names.
+        doc: one line.
+    """
+
+    mlp: list[Size] | None = None
+    activation: Activation = "relu"
+    layer_norm: bool = False
+    dist: (
+        Literal[
+            "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal",
+            "tanh_normal", "truncated_normal", "delta", "tanh_delta",
+        ] | None
+    ) = None  # fmt: skip
+    scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
+    in_: list[str] = Field(default_factory=list, alias="in")
+    out: dict[str, int] = Field(default_factory=dict)
+    doc: str = ""
+
+
+class EpsilonGreedy(Declaration):
+    """A random action with probability `eps`."""
+
+    eps: Quantity | None = None
+
+
+class GaussianNoise(Declaration):
+    """Normal noise of deviation `sigma` on the action, which is clipped to its bounds."""
+
+    sigma: Quantity | None = None
+
+
+class Explore(Declaration):
+    """How the policy explores; one of these."""
+
+    epsilon_greedy: EpsilonGreedy | None = None
+    gaussian: GaussianNoise | None = None
+
+
+class Acting(Declaration):
+    """Who acts.
+
+    Attributes:
+        of: the network that acts; by default the loss's policy, else its network of action values, greedily.
+        explore: what it does besides, to explore.
+        random_frames: frames at first in which actions are random.
+    """
+
+    of: str | None = None
+    explore: Explore | None = None
+    random_frames: Quantity | None = None
+
+
+class EstimatorNumbers(Declaration):
+    """The numbers of a value estimator."""
+
+    gamma: Quantity | None = None
+    lmbda: Quantity | None = None
+    average_gae: bool | None = None
+
+
+class Estimating(Declaration):
+    """The value estimator, one of these, and when it runs.
+
+    Attributes:
+        when: `batch`, once for what was collected, or `epoch`, again before each pass over it.
+    """
+
+    td0: EstimatorNumbers | None = None
+    td1: EstimatorNumbers | None = None
+    td_lambda: EstimatorNumbers | None = None
+    gae: EstimatorNumbers | None = None
+    vtrace: EstimatorNumbers | None = None
+    when: Literal["batch", "epoch"] = "batch"
+
+
+class OnPolicy(Declaration):
+    """Batches of what the present policy did, gone through several times.
+
+    Attributes:
+        num_envs: environments side by side.
+        num_steps: steps of each between two updates of the policy.
+        epochs: passes over each batch.
+        minibatch_size: frames of an update.
+        minibatches: how many of them there are in a pass; in place of `minibatch_size`.
+    """
+
+    num_envs: Quantity | None = None
+    num_steps: Quantity | None = None
+    epochs: Quantity | None = None
+    minibatch_size: Quantity | None = None
+    minibatches: Quantity | None = None
+
+
+class Prioritized(Declaration):
+    """Frames are drawn by priority to the power `alpha`, and weighted with the power `beta`."""
+
+    alpha: Quantity | None = None
+    beta: Quantity | None = None
+
+
+class Sampler(Declaration):
+    """How frames are drawn, in full."""
+
+    prioritized: Prioritized | None = None
+
+
+class Replay(Declaration):
+    """A replay buffer.
+
+    Attributes:
+        num_envs: environments side by side.
+        num_steps: steps of each between two rounds of updates.
+        capacity: how many frames it holds.
+        batch_size: frames of an update.
+        warm_up_frames: frames before the first update.
+        updates: updates for each batch that is collected.
+        storage: where it lies.
+        sampler: how frames are drawn.
+        n_step: steps whose rewards are summed.
+    """
+
+    num_envs: Quantity | None = None
+    num_steps: Quantity | None = None
+    capacity: Quantity | None = None
+    batch_size: Quantity | None = None
+    warm_up_frames: Quantity | None = None
+    updates: Quantity | None = None
+    storage: Literal["memory", "memmap", "device"] = "memory"
+    sampler: Annotated[
+        Literal["uniform", "without_replacement"] | Sampler, Field(union_mode="left_to_right")
+    ] = "uniform"
+    n_step: Quantity | None = None
+
+
+class Recorded(Declaration):
+    """Data that are there already.
+
+    Attributes:
+        path: a folder with a tensordict that was saved with `memmap`.
+        batch_size: frames of an update.
+    """
+
+    path: str | None = None
+    batch_size: Quantity | None = None
+
+
+class Data(Declaration):
+    """Where the data come from; one of these."""
+
+    on_policy: OnPolicy | None = None
+    replay: Replay | None = None
+    recorded: Recorded | None = None
+
+
+class Soft(Declaration):
+    """Targets move by the fraction `tau` at each update."""
+
+    tau: Quantity | None = None
+
+
+class Hard(Declaration):
+    """Targets are replaced every `interval` updates."""
+
+    interval: Quantity | None = None
+
+
+class TargetUpdate(Declaration):
+    """How target parameters follow; one of these."""
+
+    soft: Soft | None = None
+    hard: Hard | None = None
+
+
+class Adam(Declaration):
+    """Adam (Kingma and Ba 2015)."""
+
+    lr: Quantity | None = None
+    eps: Quantity | None = None
+    beta1: Quantity | None = None
+    beta2: Quantity | None = None
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+
+    weight_decay: Quantity | None = None
+
+
+class SGD(Declaration):
+    """Stochastic gradient descent."""
+
+    lr: Quantity | None = None
+    momentum: Quantity | None = None
+
+
+class RMSprop(Declaration):
+    """RMSprop."""
+
+    lr: Quantity | None = None
+    alpha: Quantity | None = None
+    eps: Quantity | None = None
+
+
+class OptimizerGroup(Declaration):
+    """An optimizer: one of these, of some parameters.
+
+    Attributes:
+        of: networks, learned numbers or terms of the loss; by default all that is trained.
+        every: updates between two of its steps.
+        max_grad_norm: gradients are scaled down to this norm.
+    """
+
+    of: list[str] = Field(default_factory=list)
+    adam: Adam | None = None
+    adamw: AdamW | None = None
+    sgd: SGD | None = None
+    rmsprop: RMSprop | None = None
+    every: Quantity | None = None
+    max_grad_norm: Quantity | None = None
+
+
+OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
+
+
+def _optimizer_form(value: object) -> str:
+    """Which form the field has: `one`, an optimizer for all, or `several`, by name."""
+    if isinstance(value, OptimizerGroup):
+        return "one"
+    fields = {*OPTIMIZERS, "of", "every", "max_grad_norm"}
+    return "one" if not isinstance(value, dict) or fields & value.keys() else "several"
+
+
+OptimizerField = Annotated[
+    Annotated[OptimizerGroup, Tag("one")]
+    | Annotated[
+        dict[str, Annotated[SerializeAsAny[OptimizerGroup], WrapValidator(_unless_dropped)]], Tag("several")
+    ],
+    Discriminator(_optimizer_form),
+]
+
+
+class Evaluate(Declaration):
+    """How the policy is evaluated.
+
+    Attributes:
+        every: frames between two evaluations.
+        episodes: episodes of each.
+        env: the environment, where it is not that of the pipeline.
+        deterministic: whether the policy takes its likeliest action.
+    """
+
+    every: Quantity | None = None
+    episodes: Quantity | None = None
+    env: str | None = None
+    deterministic: bool = True
+
+
+class Stop(Declaration):
+    """When the training ends: whichever is first.
+
+    Attributes:
+        frames: environment steps, of all environments together.
+        updates: steps of the optimizer.
+        return_: the mean return of an evaluation (`return`).
+    """
+
+    frames: Quantity | None = None
+    updates: Quantity | None = None
+    return_: Quantity | None = Field(default=None, alias="return")
+
+
+class Checkpoint(Declaration):
+    """What is kept of a training.
+
+    Attributes:
+        every: frames between two checkpoints; updates, where the data are recorded.
+        keep: how many of the last ones.
+    """
+
+    every: Quantity | None = None
+    keep: int = 2
+
+
+EnvArguments = Annotated[str | dict[str, dict[str, Any]], Field(union_mode="left_to_right")]
+"""The name of an environment or chain, or that with arguments of its constructor."""
+
+
+class Pipeline(DeclaredClass):
+    """An environment, networks, a loss, data and an optimizer that train together.
+
+    Attributes:
+        extends: another pipeline, whose declaration it takes over by name.
+        abstract: whether it is there to be extended only, and has no module.
+        env: a chain or an environment.
+        params: hyper-parameters that are used twice, or want a name.
+        networks: by the name of the loss's network.
+        policy: who acts.
+        loss: the loss, with its arguments.
+        value_estimator: that of the loss.
+        data: where they come from.
+        target_updater: how target parameters follow.
+        optimizer: one for all, or several by name.
+        evaluate: how the policy is evaluated.
+        stop: when the training ends.
+        checkpoint: what is kept of it.
+        seed: all random numbers follow from it.
+    """
+
+    extends: str | None = None
+    abstract: bool = False
+    env: EnvArguments | None = None
+    params: dict[str, ParamField] = Field(default_factory=dict)
+    networks: dict[str, Annotated[SerializeAsAny[NetworkBody], WrapValidator(_unless_dropped)]] = Field(
+        default_factory=dict
+    )
+    policy: Acting | None = None
+    loss: dict[str, dict[str, Any]] | None = None
+    value_estimator: Estimating | None = None
+    data: Data | None = None
+    target_updater: TargetUpdate | None = None
+    optimizer: OptimizerField | None = None
+    evaluate: Evaluate | None = None
+    stop: Stop | None = None
+    checkpoint: Checkpoint | None = None
+    seed: int = 0

@@ -1,0 +1,182 @@
+"""Checkpoints are whole or not there, whatever ends the process that writes them."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from specgen_runtime import durable
+from specgen_runtime.data import LazyTensorStorage, ReplayBuffer
+from specgen_runtime.training.checkpoints import Checkpoints
+from specgen_runtime.training.state import plain_state, restored_state
+from tensordict import TensorDict
+from torch import nn
+
+
+def buffer_of(*values: int) -> ReplayBuffer:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(10_000))
+    if values:
+        buffer.extend(TensorDict({"a": torch.tensor(values)}, [len(values)]))
+    return buffer
+
+
+def rows_of(checkpoints: Checkpoints) -> tuple[int, list[int]]:
+    buffer = buffer_of()
+    state = checkpoints.load({"buffer": buffer})
+    return state["number"], buffer[:]["a"].tolist()
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        checkpoints.load({})
+    for number in range(1, 4):
+        saved = checkpoints.save(number * 10, {"number": number}, {"buffer": buffer_of(number)})
+        assert saved == tmp_path / f"checkpoint-{number * 10}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint-20",
+        "checkpoint-30",
+        "checkpoints.json",
+    ]
+    assert rows_of(Checkpoints(tmp_path, keep=2)) == (3, [3])
+
+
+def test_the_newer_of_two_at_the_same_count_stays(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for count, number in ((10, 1), (20, 2), (20, 3), (20, 4)):
+        checkpoints.save(count, {"number": number}, {"buffer": buffer_of(number)})
+    assert rows_of(Checkpoints(tmp_path, keep=2)) == (4, [4])
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+    assert (tmp_path / "checkpoint-10").is_dir()
+
+
+def test_keep_is_positive(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="keep must be at least 1, found 0"):
+        Checkpoints(tmp_path, keep=0)
+
+
+STEPS = ("fsync", "replace", "mkdir", "open")
+
+
+def save_until(step: int, folder: Path) -> None:
+    """Save, and die before a certain call of the system; exit code 0 if there are no more calls than that."""
+    calls = 0
+
+    def dying(function: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > step:
+                os._exit(9)
+            return function(*arguments, **keywords)
+
+        return call
+
+    checkpoints = Checkpoints(folder, keep=1)
+    for name in STEPS:
+        setattr(os, name, dying(getattr(os, name)))
+    durable.open = dying(open)  # type: ignore[attr-defined]
+    checkpoints.save(20, {"number": 2}, {"buffer": buffer_of(2)})
+    os._exit(0)
+
+
+def test_killed_at_every_step_of_a_save(tmp_path: Path) -> None:
+    found = []
+    for step in range(200):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        Checkpoints(folder, keep=1).save(10, {"number": 1}, {"buffer": buffer_of(1)})
+        process = os.fork()
+        if process == 0:
+            try:
+                save_until(step, folder)
+            finally:
+                os._exit(1)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        assert code in (0, 9)
+        number, rows = rows_of(Checkpoints(folder, keep=1))
+        assert rows == [number]
+        found.append(number)
+        again = Checkpoints(folder, keep=1)
+        again.save(30, {"number": 3}, {"buffer": buffer_of(3)})
+        assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-30", "checkpoints.json"]
+        if code == 0:
+            break
+    assert code == 0
+    assert found == sorted(found)
+    assert found.count(1) > 15
+    assert found.count(2) > 1
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """The system refuses to let a file grow further, as it does on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("weights", "rows"), [(10_000, 1), (1, 5_000)], ids=["in the state", "in the buffer"]
+)
+def test_a_full_disk_keeps_the_last(tmp_path: Path, weights: int, rows: int) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(10, {"number": 1}, {"buffer": buffer_of(1)})
+    with no_file_larger_than(5_000), pytest.raises(OSError, match="File too large"):
+        checkpoints.save(
+            20, {"number": 2, "weights": torch.zeros(weights)}, {"buffer": buffer_of(*range(rows))}
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoints.json"]
+    assert rows_of(checkpoints) == (1, [1])
+    assert rows_of(Checkpoints(tmp_path, keep=1)) == (1, [1])
+    checkpoints.save(30, {"number": 3}, {"buffer": buffer_of(3)})
+    assert rows_of(Checkpoints(tmp_path, keep=1)) == (3, [3])
+
+
+def test_states_come_back_as_they_were(tmp_path: Path) -> None:
+    network = nn.BatchNorm1d(2)
+    whole = torch.arange(1_000_000.0)
+    state = {
+        "network": network.state_dict(),
+        "root": TensorDict({"a": torch.ones(3), "next": TensorDict({"b": torch.zeros(3)}, [3])}, [3]),
+        "numbers": [1, 2.5, True, None, "text", 2**127, (1, 2), np.float64(0.5), np.int32(3)],
+        "torch's": [torch.Size([2]), torch.float32, torch.device("cpu")],
+        "part": whole[3:5],
+        ("a", "b"): torch.ones((), requires_grad=True),
+    }
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(0, state, {})
+    loaded = checkpoints.load({})
+    assert isinstance(loaded["network"], OrderedDict)
+    assert loaded["network"]._metadata == state["network"]._metadata
+    assert isinstance(loaded["root"], TensorDict)
+    assert (loaded["root"] == state["root"]).all()
+    assert loaded["numbers"] == state["numbers"]
+    assert all(type(number).__module__ == "builtins" for number in loaded["numbers"])
+    assert loaded["torch's"] == state["torch's"]
+    assert loaded["part"].tolist() == [3, 4]
+    assert loaded["a", "b"] == 1
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.pt")) < 20_000  # of `whole` two numbers
+    assert restored_state(plain_state(state))["numbers"] == state["numbers"]
+
+
+def test_what_can_not_be_saved_is_named(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    with pytest.raises(
+        TypeError, match=r"object of class Linear at parts\.networks\[1\], which can't be saved"
+    ):
+        checkpoints.save(0, {"parts": {"networks": [1, nn.Linear(1, 1)]}}, {})
+    with pytest.raises(TypeError, match=r"object of class ndarray at a\.b"):
+        checkpoints.save(0, {"a": {"b": np.zeros(3)}}, {})
+    assert list(tmp_path.iterdir()) == []
