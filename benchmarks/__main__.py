@@ -17,6 +17,7 @@ from tqdm import tqdm
 from benchmarks import (
     batched,
     chains,
+    collectors,
     compiler,
     estimators,
     gymnasium,
@@ -42,6 +43,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "losses": losses.rows,
     "estimators": estimators.rows,
     "replay_buffers": replay_buffers.rows,
+    "collectors": collectors.rows,
     "specs": specs.rows,
     "compiler": compiler.rows,
     "incremental": incremental.rows,
