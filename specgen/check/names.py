@@ -165,7 +165,7 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     return None
 
 
-MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe")
+MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe", "render", "picture")
 """What is generated for an environment or a chain beside its class, each under its name and one of these."""
 
 INVERSE = "inverse"
@@ -189,6 +189,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
                 "Next",
                 "Reward",
                 "Observation",
+                "Picture",
             )
         ),
         "not_done",

@@ -22,7 +22,7 @@ from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
 
-_SAID_BY_CLASS = ("functions", "reset", "step", "observe")
+_SAID_BY_CLASS = ("functions", "reset", "step", "observe", "render")
 _KEYWORD = "check_domains"
 _TAKEN = frozenset({"dynamics"})
 """What generated code calls something else."""

@@ -148,6 +148,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.picture is not None:
+        yield from ("ClassVar", "Picture", "RenderedEnv")
     if plan.learners:
         yield "LearningChain"
     if plan.networks:
@@ -205,7 +207,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("TensorDict", "TensorDictBase")
     if any(not network.kept for network in plan.networks):
         yield from ("TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
+    yield from ("dataclass", "nn", "overload", "torch", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:

@@ -29,6 +29,7 @@ SUFFIXES = (
     "NextData",
     "Specs",
     "Observation",
+    "Picture",
     "Reward",
     "Keys",
     "InverseKeys",

@@ -8,6 +8,7 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
 from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
 from specgen.check.losses.declared import Declared
@@ -190,7 +191,10 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
+            forward=chosen_first(
+                joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
+                (*let, *terms, *metrics, *writes, *update, mask, *masks.values()),
+            ),
             let=let,
             terms=terms,
             metrics=metrics,
