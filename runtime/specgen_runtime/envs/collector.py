@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["BlockCollector", "Collector", "FlatRollout", "fill_randomly", "over_time", "stack_transitions"]
+__all__ = ["BlockCollector", "Collector", "FlatRollout", "fill_randomly", "over_time", "root_behind", "stack_transitions"]
 
 _FIRST_BLOCK = 64
 """How many actions are drawn at first where nobody knows how many will be needed."""
@@ -84,14 +84,15 @@ class Collector:
             The root of the next step, without its actions.
         """
         env, options, rows = self.env, self.options, self.transitions
+        ends = last and not options.goes_on
         finished = self._finished if self._finished is not None and bool(self._finished.any()) else None
         if finished is not None and env._steps_rows():
             root.set("_step", ~finished)
         held = noted_versions(env._env_layout.reward_tensors, peek(rows[-1], "next")) if rows else []
         try:
-            if last or options.any_stops or options.all_stops:
+            if ends or options.any_stops or options.all_stops:
                 record = env.step(root)
-                following = None if last else env.step_mdp(record)
+                following = None if ends else env.step_mdp(record)
             else:
                 record, following = env.step_and_maybe_reset(root)
         except NotFiniteError as error:
@@ -135,10 +136,12 @@ class BlockCollector(ABC):
     """Takes given actions in an environment, many at once.
 
     Attributes:
+        env: the environment.
         steps: how many steps were taken.
         over: whether the last one ended an episode, and the rollout with it.
     """
 
+    env: EnvBase[Any]
     steps: int = 0
     over: bool = False
 
@@ -153,6 +156,10 @@ class BlockCollector(ABC):
         Args:
             actions: those of all steps, `(*batch, T, ...)`.
         """
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step of a rollout that goes on, given its rows."""
+        return root_behind(self.env, rollout)
 
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what the steps have not looked at; here they have looked at everything."""
@@ -210,6 +217,11 @@ def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptio
         blocks.append(block if taken == wanted else tuple(actions[:taken].clone() for actions in block))
     columns = [parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*blocks, strict=True)]
     return rows.packed(tuple(over_time(column, batch_ndim) for column in columns))
+
+
+def root_behind(env: EnvBase[Any], rollout: TensorDictBase) -> Any:
+    """The root that follows the last row of a rollout, in which what is done begins anew."""
+    return env.maybe_reset(env.step_mdp(rollout[..., -1].clone()))
 
 
 def over_time(column: Tensor, batch_ndim: int) -> Tensor:

@@ -136,13 +136,16 @@ def _from_observations(layout: Layout, policy: Callable[..., Any]) -> Callable[[
 
 
 def on_policy_device(
-    act: Callable[[Any], Any], policy: Callable[..., Any], env_device: torch.device | None
+    act: Callable[[Any], Any],
+    policy: Callable[..., Any],
+    env_device: torch.device | None,
+    device: torch.device | None = None,
 ) -> Callable[[Any], Any]:
-    """Run a policy on the device of its parameters, and bring the result back."""
-    parameter = next(policy.parameters(), None) if isinstance(policy, nn.Module) else None
-    if parameter is None or parameter.device == env_device:
+    """Run a policy on a device, that of its parameters if none is said, and bring the result back."""
+    if device is None and isinstance(policy, nn.Module):
+        device = next((parameter.device for parameter in policy.parameters()), None)
+    if device is None or device == env_device:
         return act
-    device = parameter.device
 
     def moved(tensordict: Any) -> Any:
         result = act(tensordict.to(device))

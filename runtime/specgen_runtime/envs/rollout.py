@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs.collector import fill_randomly
+from specgen_runtime.envs.collector import fill_randomly, root_behind
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.policy import as_policy, on_policy_device
 from specgen_runtime.specs.arguments import as_count, as_device
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TensorDictBase)
 
-__all__ = ["RolloutOptions", "run_rollout"]
+__all__ = ["RolloutOptions", "policy_function", "run_rollout"]
 
 
 @dataclass(slots=True)
@@ -30,6 +30,10 @@ class RolloutOptions:
         any_stops: `break_when_any_done`; None is the opposite of `all_stops`.
         all_stops: `break_when_all_done`.
         storing_device: a torch.device, or None.
+        policy_device: where the policy is called, if that is not where the environment is; None leaves it open.
+        goes_on: whether the rollout goes on where an earlier one ended: `tensordict` is the `following` of that one (None
+            begins episodes), and is used as it is; what is done after the last step is reset, too.
+        following: written by a rollout that goes on: the root behind its last step.
 
     Raises:
         TypeError: `max_steps` is not an integer, or both ways to stop are asked for.
@@ -50,6 +54,9 @@ class RolloutOptions:
     trust_policy: bool = False
     storing_device: Any = None
     set_state: bool | None = None
+    policy_device: Any = None
+    goes_on: bool = False
+    following: Any = None
 
     def __post_init__(self) -> None:
         self.max_steps = as_count(self.max_steps, "max_steps")
@@ -66,6 +73,7 @@ class RolloutOptions:
         return (
             self.callback is None
             and not self.auto_cast_to_device
+            and self.policy_device is None
             and not self.all_stops
             and self.return_contiguous is not False
             and self.storing_device is None
@@ -77,29 +85,39 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     """Step an environment until it is done or `max_steps` are taken; see `EnvBase.rollout`."""
     if options.set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
         raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
-    act: Callable[[Any], Any] = env.rand_action
-    if options.policy is not None:
-        act = as_policy(env._env_layout, options.policy, options.trust_policy)
-        if options.auto_cast_to_device:
-            act = on_policy_device(act, options.policy, env.device)
+    act = policy_function(env, options)
     collector: Any = env._collector(options)
-    root = _start(env, options)
+    root = options.tensordict if options.goes_on else _start(env, options)
     blocks = collector.blocks(root) if options.policy is None else None
     flat = None if options.policy is None else collector.flat(root)
     if flat is not None:
         result = flat.rolled_out()
+        if options.goes_on:
+            options.following = root_behind(env, result)
     elif blocks is not None:
         collector, result = blocks, fill_randomly(env, blocks, options)
+        if options.goes_on:
+            options.following = blocks.following(result)
     else:
         current, left = collector.begin(root), options.max_steps
         while not collector.over:
             left -= 1
             current = collector.step(act(current), last=not left)
-        result = collector.packed()
+        result, options.following = collector.packed(), current
     collector.check(result)
     if options.set_truncated:
         mark_truncated(result, env._env_layout.done_sets)
     return result if options.out is None else _written_to(options.out, result)
+
+
+def policy_function(env: EnvBase[Any], options: RolloutOptions) -> Callable[[Any], Any]:
+    """What writes the actions of a rollout into a root tensordict."""
+    if options.policy is None:
+        return env.rand_action
+    act = as_policy(env._env_layout, options.policy, options.trust_policy)
+    if options.auto_cast_to_device or options.policy_device is not None:
+        return on_policy_device(act, options.policy, env.device, options.policy_device)
+    return act
 
 
 def _start(env: EnvBase[Any], options: RolloutOptions) -> Any:

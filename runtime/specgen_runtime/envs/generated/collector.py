@@ -118,7 +118,7 @@ class RecordCollector(Collector):
         self._actions.append(actions)
         self._seen.append(root)
         self.over = last or (bool(self.options.any_stops) and bool(next_.done.any()))
-        if self.over:
+        if self.over and not self.options.goes_on:
             return None
         self._record = env._following(self._record, next_)
         return self._given(self._pack(overlay(root, env._root_entries(self._record))))
@@ -164,6 +164,8 @@ class RecordBlocks(BlockCollector):
         options: of the rollout.
     """
 
+    env: GeneratedEnv[Any]
+
     def __init__(self, env: GeneratedEnv[Any], record: Any, root: Any, options: RolloutOptions) -> None:
         self.env, self.options = env, options
         self._record, self._root = record, root
@@ -188,9 +190,18 @@ class RecordBlocks(BlockCollector):
                     record = env._following(record, next_)
                     self._firsts.append(record)
                     self._starts.append(len(rows))
+                elif self.options.goes_on:
+                    record = env._following(record, next_)
         finally:
             env.__dict__["_stacking"] = False
         self._record, self.steps = record, len(rows)
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step; see `BlockCollector.following`."""
+        del rollout
+        env = self.env
+        root = fast_td(env._root_entries(self._record), env.batch_size, env.device, agents=env._agents)
+        return root.clone()  # what only was to be stacked may share tensors
 
     def records(self) -> tuple[Any, Any]:
         """The Root and the Next records of all steps, `(*batch, T, ...)`."""

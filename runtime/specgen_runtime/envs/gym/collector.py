@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import BlockCollector, Collector, over_time
+from specgen_runtime.envs.collector import BlockCollector, Collector, over_time, root_behind
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.generated.collector import RecordBlocks
 from specgen_runtime.envs.generated.records import joined_firsts, roots_of, stacked
@@ -98,7 +98,7 @@ class GymBlocks(BlockCollector):
         options: RolloutOptions,
         keep: Callable[[dict[str, Tensor]], None] | None,
     ) -> None:
-        self._env, self._paths, self._root, self._keep = env, paths, root, keep
+        self.env, self._paths, self._root, self._keep = env, paths, root, keep
         self._firsts: list[tuple[int, Any]] = []
         self._recorder = StepRecorder(
             [path.source for path in paths],
@@ -116,13 +116,13 @@ class GymBlocks(BlockCollector):
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
-        action = actions[0].flatten(0, 1) if self._env.batch_size else actions[0]
+        action = actions[0].flatten(0, 1) if self.env.batch_size else actions[0]
         self._recorder.take(self._paths[0].decode_all(action), self._begin)
         self.steps, self.over = self._recorder.steps, self._recorder.over
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
         """All rows as one tensordict; see `BlockCollector.packed`."""
-        env, first, count, recorder = self._env, self._paths[0], len(self._paths), self._recorder
+        env, first, count, recorder = self.env, self._paths[0], len(self._paths), self._recorder
         size, device, batched = torch.Size((*env.batch_size, self.steps)), first.device, len(env.batch_size)
         names: list[str | None] = [*[None] * batched, "time"]
         rows = recorder.rows
@@ -209,6 +209,10 @@ class LiftedGymBlocks(RecordBlocks):
             env._decode_all(env._gym_action(actions) if env._gym_inverts else actions[0]), self._begin
         )
         self.steps, self.over = self._recorder.steps, self._recorder.over
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step; see `BlockCollector.following`."""
+        return root_behind(self.env, rollout)
 
     def records(self) -> tuple[Any, Any]:
         """The Root and the Next records of all steps."""

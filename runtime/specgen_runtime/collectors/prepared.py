@@ -1,0 +1,94 @@
+"""Environments with the transforms that a collector gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+
+from specgen_runtime.envs.base import EnvBase
+from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.modules.recurrent.primers import get_primers_from_module
+from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.env import TransformedEnv
+from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.keys import sibling
+from specgen_runtime.transforms.like import bounded_like, flag_like
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["StepLimit", "with_primers", "with_step_limit"]
+
+
+def with_primers(env: EnvBase[Any], policy: Any) -> EnvBase[Any]:
+    """The environment with the primers that recurrent modules of a policy need."""
+    primers = get_primers_from_module(policy, warn=False) if isinstance(policy, nn.Module) else None
+    return env if primers is None else TransformedEnv(env, primers)
+
+
+def with_step_limit(env: EnvBase[Any], max_steps: int) -> EnvBase[Any]:
+    """The environment with truncated episodes. Raises ValueError if it counts steps itself."""
+    if any("step_count" in as_tuple(key) for key in env.observation_keys):
+        raise ValueError(
+            "max_frames_per_traj counts steps at 'step_count', and the environment has such an entry: give its own"
+            " step counter the limit"
+        )
+    return TransformedEnv(env, StepLimit(max_steps))
+
+
+class StepLimitKeys(NamedTuple):
+    """What the transform reads and writes beside one done flag."""
+
+    done: NestedKey
+    step_count: NestedKey
+    truncated: NestedKey
+
+
+class StepLimit(GeneratedTransform[StepLimitKeys]):
+    """Truncates episodes that have lasted a number of steps.
+
+    Writes, beside the done flag of every root-most done set, ``"step_count"``, int64 of its shape, the steps since the last
+    reset; and ``"truncated"``.
+
+    Args:
+        max_steps: the longest episode.
+    """
+
+    _writes: tuple[str, ...] = ("step_count", "truncated")
+    _recalls = ("step_count",)
+    _carries = ("step_count",)
+    _flags = ("truncated",)
+    _beside: ClassVar[Mapping[str, str]] = {"step_count": "done"}
+    _sequential = True
+
+    def __init__(self, max_steps: int) -> None:
+        super().__init__()
+        self.max_steps = max_steps
+
+    def _bind(self, env: EnvBase | None) -> list[StepLimitKeys]:
+        done = self._select(env, None, ("env.done",), (torch.bool,))
+        return [StepLimitKeys(key, sibling(key, "step_count"), sibling(key, "truncated")) for key in done]
+
+    def _added_specs(self) -> dict[NestedKey, TensorSpec]:
+        specs: dict[NestedKey, TensorSpec] = {}
+        for key in self.keys:
+            done = self._spec(key.done)
+            specs[key.step_count] = bounded_like(done, 0, 2**63 - 1, torch.int64)
+            specs[key.truncated] = flag_like(done)
+        return specs
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            self._keep(tensordict_reset, key.step_count, torch.zeros_like(self._blank(key.step_count)))
+            self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        for key in self.keys:
+            step_count = self._recall(tensordict, key.step_count) + 1
+            self._keep(next_tensordict, key.step_count, step_count)
+            truncated = self._flag(next_tensordict, key.truncated) | (step_count >= self.max_steps)
+            self._write(next_tensordict, key.truncated, truncated)
+        return next_tensordict
