@@ -69,6 +69,7 @@ layers: $(DEV)  ## Check which package may import which
 .PHONY: generated
 generated: $(DEV)  ## Check the schemas, and that the committed files are what they generate
 	$(BIN)/specgen check
+	cd runtime && ../$(BIN)/specgen check  # the arithmetic of the runtime, see docs/adr/0018
 
 .PHONY: setup
 setup: $(DEV)  ## Make .venv with all that development needs

@@ -78,18 +78,17 @@ def rows(budget: Budget) -> Iterator[Row]:
         if not hasattr(specgen_std.losses, setup.name):
             continue
         data = _data(setup)
-        ours, theirs = _loss(setup, *OURS), _loss(setup, *TORCHRL)
+        # Steps that have run are compiled: the data hold the priorities, which a first call adds, and so they are compiled once.
+        ours, theirs = _Step(_loss(setup, *OURS), data), _Step(_loss(setup, *TORCHRL), data)
+        by_hand = None if setup.flat is None else _FlatStep(setup.flat, _flat(setup), data)
         # As it is, and compiled; a compiled step of TorchRL's may fall into several graphs.
         for suffix, run in (("", lambda step: step), (", compiled", _compiled)):
             torch.compiler.reset()  # all share the code of a step, which is compiled for so many of them at most
             name = f"{setup.name}{', double' if 'double_dqn' in setup.keywords else ''}{suffix}"
-            mine = Work(run(_Step(ours, data)))
-            yield paired(
-                name, mine, Work(run(_Step(theirs, data))), budget, limit=None if suffix else setup.limit
-            )
-            if setup.flat is not None:
-                flat = Work(run(_FlatStep(setup.flat, _flat(setup), data)))
-                yield paired(name, mine, flat, budget, peer_name="by hand", limit=1 / 1.15)
+            mine, peer = Work(run(ours)), Work(run(theirs))
+            yield paired(name, mine, peer, budget, limit=None if suffix else setup.limit)
+            if by_hand is not None:
+                yield paired(name, mine, Work(run(by_hand)), budget, peer_name="by hand", limit=1 / 1.15)
 
 
 class _Step:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from specgen.schema import (
+        Arg,
         Chain,
         Chat,
         Const,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Param,
         Python,
         Reward,
+        SharedFunction,
         Spec,
         Transform,
     )
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Arg",
     "Chain",
     "Chat",
     "Const",
@@ -44,6 +47,7 @@ __all__ = [
     "Param",
     "Python",
     "Reward",
+    "SharedFunction",
     "Spec",
     "Transform",
 ]

@@ -75,18 +75,21 @@ def read_file(path: str, source: str | PythonSchema) -> tuple[Outline, SchemaFil
     sink = Sink()
     root = parse_source(path, source, sink)
     if root is None:
-        return Outline(path, None, False, (), (), sink.items, "", "", False, False), None
+        return Outline(path, None, False, (), (), sink.items, "", "", "", False, False), None
     file = load(path, root, sink)
     classes = check_declarations(file, sink) if file is not None else ()
     uses = tuple(find_uses(root))
     specs = content_digest(root, ("specs",))
-    visible = content_digest(root, ("specs", "envs", "transforms", "rewards", "models"))
+    functions = content_digest(root, ("functions",)) if root.get("functions") is not None else ""
+    visible = content_digest(root, ("specs", "functions", "envs", "transforms", "rewards", "models"))
     extends = file is not None and any(loss.extends for loss in file.module.losses.values())
     extends = extends or (file is not None and any(model.like for model in file.module.models.values()))
     assembles = file is not None and bool(file.module.pipelines)
     names = names_alone(root)
     loaded = file is not None
-    outline = Outline(path, names, loaded, classes, uses, sink.items, specs, visible, extends, assembles)
+    outline = Outline(
+        path, names, loaded, classes, uses, sink.items, specs, functions, visible, extends, assembles
+    )
     return outline, file
 
 

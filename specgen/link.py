@@ -21,7 +21,7 @@ from specgen.values import dataclass
 
 Source = str | PythonSchema
 
-_SEEN = ("specs", "envs", "transforms", "chains", "losses", "rewards", "models", "pipelines")
+_SEEN = ("specs", "functions", "envs", "transforms", "chains", "losses", "rewards", "models", "pipelines")
 """The sections whose declarations other files may use."""
 
 
@@ -197,8 +197,20 @@ class Linked:
             repr(self._seen_by(path)["specs"]),
             self._records_digest(path),
             *(self._outlines[target].specs for target in self.imports[path]),
+            *self._functions_of(path),
             *self._inherited_by(path),
         )
+
+    def _functions_of(self, path: str) -> list[str]:
+        """Digests of the functions that those of a file may call, directly or through others."""
+        found: dict[str, str] = {}
+        wanted = list(self.imports[path])
+        while wanted:
+            target = wanted.pop()
+            if target not in found:
+                found[target] = self._outlines[target].functions
+                wanted += self.imports[target]
+        return [part for item in sorted(found.items()) for part in item if item[1]]
 
     def _found_in(self, path: str) -> tuple[Diagnostic, ...]:
         return self._found.get(self._outlines[path].shown, ())

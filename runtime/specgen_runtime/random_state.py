@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -32,23 +31,41 @@ def drawing_from(generator: torch.Generator | None) -> AbstractContextManager[No
     Within itself it has no effect: the draws inside follow those before them.
     """
     if generator is None or any(lent is generator for lent in _LENT):
-        return nullcontext()
-    return _lent(generator)
+        return _UNCHANGED
+    return _Lent(generator)
 
 
-@contextmanager
-def _lent(generator: torch.Generator) -> Iterator[None]:
+_UNCHANGED = nullcontext()
+
+
+class _Lent(AbstractContextManager[None]):
     """Torch's default generator of a device in the state of another, which goes on from there."""
-    device = generator.device
-    before = random_state(device)
-    set_random_state(device, generator.get_state())
-    _LENT.append(generator)
-    try:
-        yield
-    finally:
-        _LENT.remove(generator)
-        generator.set_state(random_state(device))
-        set_random_state(device, before)
+
+    __slots__ = ("_before", "_default", "_generator")
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+        self._default = _default_generator(generator.device)
+
+    def __enter__(self) -> None:
+        self._before = self._default.get_state()
+        self._default.set_state(self._generator.get_state())
+        _LENT.append(self._generator)
+
+    def __exit__(self, *_: object) -> None:
+        _LENT.pop()
+        self._generator.set_state(self._default.get_state())
+        self._default.set_state(self._before)
+
+
+def _default_generator(device: torch.device) -> torch.Generator:
+    """Torch's default generator of the CPU or of a CUDA device."""
+    if device.type != "cuda":
+        return torch.default_generator
+    torch.cuda.init()
+    index = torch.cuda.current_device() if device.index is None else device.index
+    default: torch.Generator = torch.cuda.default_generators[index]
+    return default
 
 
 def plain_generator(generator: torch.Generator | None) -> tuple[bytes, str] | None:

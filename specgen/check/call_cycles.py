@@ -10,11 +10,15 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.expr import parse
 from specgen.expr.tree import names_read_or_called
 from specgen.schema.env import Function
+from specgen.schema.function import SharedFunction
 from specgen.schema.load import SchemaFile
 
 
 def calling_order(
-    file: SchemaFile, path: tuple[str, ...], declared: Mapping[str, Function], sink: Sink
+    file: SchemaFile,
+    path: tuple[str, ...],
+    declared: Mapping[str, Function] | Mapping[str, SharedFunction],
+    sink: Sink,
 ) -> list[str]:
     """The declared functions, each behind those that it calls.
 
@@ -43,7 +47,10 @@ def calling_order(
 
 
 def _calls(
-    file: SchemaFile, here: tuple[str, ...], function: Function, declared: Mapping[str, Function]
+    file: SchemaFile,
+    here: tuple[str, ...],
+    function: Function | SharedFunction,
+    declared: Mapping[str, Function] | Mapping[str, SharedFunction],
 ) -> dict[str, Span]:
     """The functions that one calls, or gives to an integrator, with the place where it first does."""
     found: dict[str, Span] = {}

@@ -34,6 +34,7 @@ _SAID_BY_CHAT = (
     "reset",
     "step",
     "observe",
+    "render",
     "gymnasium",
     "python",
 )

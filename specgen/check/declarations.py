@@ -11,9 +11,13 @@ from specgen.check.model import snake
 from specgen.check.names import INVERSE, MADE_FUNCTIONS, refusal, refused
 from specgen.check.rewards import reward_protocol
 from specgen.check.specs import function_of
+from specgen.check.transforms.model import PHASES
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import schema as rules
+from specgen.expr.builtins.constants import CASTS
+from specgen.expr.builtins.table import CALLABLE
 from specgen.imported import NAMES_READ
+from specgen.program.torch_text import RECORDS
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source.outline import (
@@ -82,6 +86,9 @@ def check_declarations(file: SchemaFile, sink: Sink) -> tuple[ClassName, ...]:
         _refuse(name, "spec", "it is a type" if name in _TYPES else None, file.key_span("specs", name), sink)
     for name in file.module.models:
         _refuse(name, "model", None, file.key_span("models", name), sink)
+    for name in file.module.functions:
+        used = _hidden_by_function(name)
+        _refuse(name, "function", used, file.key_span("functions", name), sink)
     _check_functions(file, sink)
     return tuple(
         name
@@ -98,6 +105,15 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
         for name in names
         for function in (*MADE_FUNCTIONS, *((INVERSE,) if section == "chains" else ()))
     }
+    for section, what, names in (
+        ("losses", "loss", file.module.losses),
+        ("transforms", "transform", file.module.transforms),
+    ):
+        for name in names:
+            forms = [name, snake(name)] if section == "losses" else [name]
+            forms += [f"{snake(name)}_{phase}" for phase in PHASES] if section == "transforms" else []
+            for form in forms if file.module.functions else ():
+                taken.setdefault(form, (f"{what} `{name}`", file.key_span(section, name)))
 
     def take(made: str, what: str, kind: str, span: Span) -> None:
         if made in taken:
@@ -113,6 +129,8 @@ def _check_functions(file: SchemaFile, sink: Sink) -> None:
                 continue  # said where the environment is checked
             span = file.key_span("envs", name, "functions", function)
             take(f"{snake(name)}_{function}", f"function `{function}` of `{name}`", "function", span)
+    for name in file.module.functions:
+        take(name, f"function `{name}`", "function", file.key_span("functions", name))
     for name in file.module.specs:
         take(function_of(name), f"spec `{name}`", "spec", file.key_span("specs", name))
     for name in file.module.models:
@@ -137,6 +155,15 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
     for name in file.module.rewards:
         made = reward_protocol(name)
         yield ClassName(made, "reward", snake(made), ("Row",), file.key_span("rewards", name))
+
+
+def _hidden_by_function(name: str) -> str | None:
+    """What a function of this name would hide, or ``None``."""
+    if name in CALLABLE or name in CASTS:
+        return f"it is the built-in function `{name}`"
+    if name in PYTHON_NAMES:
+        return "it is a name of Python's own"
+    return "generated code calls something else so" if name in RECORDS else None
 
 
 def _hides(file: SchemaFile, name: ClassName) -> str | None:

@@ -6,7 +6,7 @@ proved here, or not: where it is not, nothing is taken for certain that needs th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from specgen.check.model import Entry
@@ -42,17 +42,17 @@ def report_certain_results(
     found: Sink,
     reset: SectionResult,
     step: SectionResult,
-    observe: SectionResult,
+    shown: Sequence[SectionResult],
     state: Iterable[Entry],
     sink: Sink,
 ) -> None:
-    """Report what `step` and `observe` found; what is decided by intervals only if it holds for every state that is reached.
+    """Report what `step` and the sections behind it found; what is decided by intervals only if it holds for every state that is reached.
 
     Args:
-        found: the mistakes in both, found with the declared domains assumed.
+        found: the mistakes in all, found with the declared domains assumed.
         reset: the fresh state.
         step: one step.
-        observe: the observations.
+        shown: what is computed of a state: the observations, and what is drawn.
         state: the declared state.
         sink: takes what is certain.
     """
@@ -62,12 +62,17 @@ def report_certain_results(
     known = _state_values(reset, step, state, until_done=True)
     found_again = Sink()
     _rechecked(step, known.before, found_again)
-    _rechecked(observe, known.after, found_again)
+    for result in shown:
+        _rechecked(result, known.after, found_again)
     sink.extend(item for item in found_again.items if item.rule in _DECIDED_BY_INTERVALS)
 
 
 def report_unproven_indices(
-    reset: SectionResult, step: SectionResult, observe: SectionResult, state: Iterable[Entry], sink: Sink
+    reset: SectionResult,
+    step: SectionResult,
+    shown: Sequence[SectionResult],
+    state: Iterable[Entry],
+    sink: Sink,
 ) -> None:
     """Report indices that are in range only if a state key keeps to a domain that its assignment may leave.
 
@@ -75,7 +80,7 @@ def report_unproven_indices(
     """
     entries = {entry.dotted: entry for entry in state}
     known = _state_values(reset, step, state, until_done=True)
-    for result, values in ((step, known.before), (observe, known.after)):
+    for result, values in ((step, known.before), *((one, known.after) for one in shown)):
         beyond = {name: values[name] for name in entries if values[name] != entries[name].spec.interval}
         alone = {name: _rechecked(result, {name: interval}).unproven for name, interval in beyond.items()}
         for span in _rechecked(result, beyond).unproven if beyond else ():
@@ -97,12 +102,12 @@ def report_unproven_indices(
 
 
 def proved_values(
-    reset: SectionResult, step: SectionResult, observe: SectionResult, state: Iterable[Entry]
-) -> tuple[dict[str, Interval], SectionResult, SectionResult]:
+    reset: SectionResult, step: SectionResult, shown: Sequence[SectionResult], state: Iterable[Entry]
+) -> tuple[dict[str, Interval], SectionResult, tuple[SectionResult, ...]]:
     """The values that state keys, and `next.` state keys, can have, even if an episode is run past its end.
 
     Returns:
-        The values, and `step` and `observe` as they are right for them: an index that needs a domain which the state
+        The values, and `step` and what is computed of a state as they are right for them: an index that needs a domain which the state
         may leave is checked when the code runs.
     """
     entries = tuple(state)
@@ -111,7 +116,8 @@ def proved_values(
         f"next.{name}": known.step.values.get(f"next.{name}", known.before[name]) for name in known.before
     }
     grown = any(known.before[entry.dotted] != entry.spec.interval for entry in entries)
-    return known.before | after, known.step, _rechecked(observe, known.before) if grown else observe
+    again = tuple(_rechecked(one, known.before) if grown else one for one in shown)
+    return known.before | after, known.step, again
 
 
 def _state_values(

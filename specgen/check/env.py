@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from specgen.check.consts import check_consts, check_dims
@@ -18,6 +19,8 @@ from specgen.check.names import Names, reserved_in_env
 from specgen.check.params import OF_ENVS, check_params
 from specgen.check.per_env import absent_in_functions, check_per_env, differing, wrong_targets
 from specgen.check.refused import damaged, hand_over, lost_names
+from specgen.check.render import UNDRAWN, check_render
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.specs import NamedSpec, check_spec, doc_of
 from specgen.check.statements import Section, Target, check_section
 from specgen.check.undeclared import undeclared_state
@@ -35,7 +38,12 @@ from specgen.values import dataclass
 
 
 def check_env(
-    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
+    file: SchemaFile,
+    name: str,
+    module: str,
+    named: Mapping[str, NamedSpec],
+    sink: Sink,
+    functions: SharedFunctions = NO_FUNCTIONS,
 ) -> Checked[CheckedEnv] | None:
     """Check an environment with native dynamics.
 
@@ -45,14 +53,18 @@ def check_env(
         module: the generated module that it goes to, dotted.
         named: the specs that may be called by name.
         sink: takes every mistake.
+        functions: the functions of files that it may call.
 
     Returns:
         The checked environment, or ``None`` when there were errors.
     """
     mine = Sink()
-    env = EnvChecker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
-    hand_over(mine, file, ("envs", name), sink)
-    return None if mine.has_errors else Checked(env)
+    declared = file.module.envs[name]
+    hurt = damaged(file, name, sink)
+    env = EnvChecker(file, name, module, declared, named, mine, hurt, functions).run()
+    node = file.node("envs", name)
+    hand_over(functions.said_of(node, mine), file, ("envs", name), sink)
+    return None if mine.has_errors or functions.lost(node) else Checked(env)
 
 
 @dataclass
@@ -66,10 +78,12 @@ class EnvChecker:
     named: Mapping[str, NamedSpec]
     sink: Sink
     damaged: bool
+    functions: SharedFunctions = NO_FUNCTIONS
 
     def __post_init__(self) -> None:
         self.path = ("envs", self.name)
-        self.names = Names(self.sink, reserved_in_env(self.name, self.env.functions))
+        reserved = reserved_in_env(self.name, self.env.functions)
+        self.names = Names(self.sink, reserved, self.functions.words)
 
     def run(self) -> CheckedEnv:
         """The checked environment; it is right only if no mistake went to the sink."""
@@ -86,10 +100,11 @@ class EnvChecker:
             fixed,
             self.names,
             sink,
-            broken,
+            broken | self.functions.broken,
             absent_in_functions(env.params),
+            self.functions.known,
         )
-        broken |= _lost((env.functions, callables))
+        broken |= _lost((env.functions, callables)) | self.functions.broken
         per_env = self._per_env(declared, callables, broken)
         broken |= _lost((differing(env.params), per_env))
         filled = {name: self._binding(param.entry, "reset") for name, param in per_env.items() if param.entry}
@@ -99,54 +114,54 @@ class EnvChecker:
         broken |= undeclared_state(
             file, self.path, env, [entry.dotted for entry in state], rewards, broken, sink
         )
+
+        def section(
+            name: str,
+            scope: Mapping[str, Binding],
+            expected: str,
+            known: Mapping[str, str],
+            undrawn: str = "",
+        ) -> Section:
+            here, elsewhere = (*self.path, name), {**known, **unassigned_in(name)}
+            scope = {**fixed, **scope}
+            return Section(file, here, scope, callables, self.names, expected, broken, elsewhere, undrawn)
+
         reset = check_section(
-            Section(
-                file,
-                (*self.path, "reset"),
-                {**fixed, **filled},
-                callables,
-                self.names,
-                "a state key",
-                broken,
-                absent("reset", env, observation, action, state) | unassigned_in("reset"),
-            ),
+            section("reset", filled, "a state key", absent("reset", env, observation, action, state)),
             {entry.dotted: self._target(entry) for entry in state},
             wrong_reset_target(state),
             sink,
         )
         found = Sink()
         step = check_section(
-            Section(
-                file,
-                (*self.path, "step"),
-                {**fixed, **now, **{entry.dotted: self._binding(entry) for entry in action}},
-                callables,
-                self.names,
+            section(
+                "step",
+                {**now, **{entry.dotted: self._binding(entry) for entry in action}},
                 "`next.` and a state key, a reward, `terminated` or `truncated`",
-                broken,
-                absent("step", env, observation) | unassigned_in("step"),
+                absent("step", env, observation),
             ),
             self._step_targets(state, rewards, done),
             wrong_step_target(state, observation, done) | wrong_targets(env.params),
             found,
         )
         observe = check_section(
-            Section(
-                file,
-                (*self.path, "observe"),
-                {**fixed, **now},
-                callables,
-                self.names,
+            section(
+                "observe",
+                now,
                 "an observation",
-                broken,
-                absent("observe", env, (), action, state) | unassigned_in("observe"),
+                absent("observe", env, (), action, state),
                 "an observation is a function of the state: draw under `reset` or `step`, into a state key",
             ),
             {entry.dotted: self._target(entry) for entry in observation},
             {},
             found,
         )
-        report_certain_results(found, reset, step, observe, state, sink)
+        known = absent("render", env, observation, action, state)
+        drawing, render = check_render(
+            section("render", now, "a local value", known, UNDRAWN), env.render, found
+        )
+        shown = (observe, drawing)
+        report_certain_results(found, reset, step, shown, state, sink)
         if not sink.has_errors and not self.damaged:
             self._all_assigned("reset", [entry.dotted for entry in state], reset.types)
             self._all_assigned("observe", [entry.dotted for entry in observation], observe.types)
@@ -154,13 +169,13 @@ class EnvChecker:
             self._rewards_have_dones(rewards, done, step.types)
             check_flag_shapes(file, self.path, done, step.types, sink)
             check_masks(file, self.path, env, observation, action, self.groups, sink)
-            report_unproven_indices(reset, step, observe, state, sink)
+            report_unproven_indices(reset, step, shown, state, sink)
         if not sink.has_errors and not self.damaged:
             linted = EnvToLint(
-                file, self.path, env, self.named, declared, functions, per_env, reset, step, observe
+                file, self.path, env, self.named, declared, functions, per_env, reset, step, observe, drawing
             )
             lint_env(linted, sink)
-        values, step, observe = proved_values(reset, step, observe, state)
+        values, step, (observe, drawing) = proved_values(reset, step, shown, state)
         return CheckedEnv(
             name=self.name,
             module=self.module,
@@ -180,6 +195,7 @@ class EnvChecker:
             reset=reset.statements,
             step=step.statements,
             observe=observe.statements,
+            render=render and replace(render, statements=drawing.statements),
             values=values,
         )
 

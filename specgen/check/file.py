@@ -12,9 +12,11 @@ from specgen.check.env import check_env
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.rewards import CheckedReward, check_rewards
+from specgen.check.shared_functions import CheckedSharedFunction, check_shared_functions
 from specgen.check.specs import CheckedSpec, NamedSpec, check_named
 from specgen.check.transforms.transform import CheckedTransform, check_transform
 from specgen.diagnostics import Sink
+from specgen.expr import Function
 from specgen.schema.load import SchemaFile
 from specgen.schema.module import Module
 from specgen.source import Mapping as MappingNode
@@ -40,6 +42,7 @@ class CheckedFile:
     module: str
     doc: str
     specs: dict[str, CheckedSpec] = field(default_factory=dict)
+    functions: dict[str, CheckedSharedFunction] = field(default_factory=dict)
     envs: dict[str, Checked[CheckedEnv]] = field(default_factory=dict)
     transforms: dict[str, Checked[CheckedTransform]] = field(default_factory=dict)
     chains: dict[str, Checked[CheckedChain]] = field(default_factory=dict)
@@ -55,6 +58,7 @@ class Interface:
 
     Attributes:
         specs: its named specs, each checked where it is used.
+        functions: its functions; None for one with a mistake.
         envs: its environments.
         transforms: its transforms.
         chains: its chains.
@@ -66,6 +70,7 @@ class Interface:
     """
 
     specs: Mapping[str, NamedSpec]
+    functions: Mapping[str, Function | None]
     envs: Mapping[str, Checked[CheckedEnv]]
     transforms: Mapping[str, Checked[CheckedTransform]]
     chains: Mapping[str, Checked[CheckedChain]]
@@ -100,6 +105,8 @@ def check_file(
     own = {name: NamedSpec(file, spec) for name, spec in file.module.specs.items()}
     named = {name: interfaces[path].specs[name] for name, path in visible["specs"].items()} | own
     checked = CheckedFile(file.path, module, file.module.doc, check_named(file, sink))
+    imported = {name: interfaces[path].functions[name] for name, path in visible["functions"].items()}
+    checked.functions, functions = check_shared_functions(file, module, imported, sink)
     checked.rewards = check_rewards(file, module, sink)
     rewards = dict(checked.rewards)
     for name, path in visible["rewards"].items():
@@ -122,19 +129,19 @@ def check_file(
         elif env.python is not None:
             from specgen.check.python_env import check_python_env
 
-            done = check_python_env(file, name, module, named, sink)
+            done = check_python_env(file, name, module, named, sink, functions)
         else:
-            done = check_env(file, name, module, named, sink)
+            done = check_env(file, name, module, named, sink, functions)
         if done is not None:
             checked.envs[name] = done
     for name in file.module.transforms:
-        if (transform := check_transform(file, name, module, sink)) is not None:
+        if (transform := check_transform(file, name, module, sink, functions)) is not None:
             checked.transforms[name] = transform
     losses: dict[str, ParentLoss] = {}
     if file.module.losses:
         from specgen.check.losses.file import check_losses
 
-        imported = {name: interfaces[path].losses[name] for name, path in visible["losses"].items()}
+        parents = {name: interfaces[path].losses[name] for name, path in visible["losses"].items()}
         others = frozenset[str]().union(
             file.module.envs,
             file.module.transforms,
@@ -142,7 +149,7 @@ def check_file(
             visible["envs"],
             visible["transforms"],
         )
-        checked.losses, losses = check_losses(file, module, imported, others, sink)
+        checked.losses, losses = check_losses(file, module, parents, others, sink, functions)
     seen = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
     if file.module.models:
         from specgen.check.language_models.declared import check_models
@@ -172,6 +179,7 @@ def check_file(
     apply_allow(file, checked, sink)
     interface = Interface(
         specs=_named_specs(file),
+        functions={name: functions.known.get(name) for name in file.module.functions},
         envs=checked.envs,
         transforms=checked.transforms,
         chains=checked.chains,

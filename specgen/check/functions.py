@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from specgen.check.call_cycles import calling_order
@@ -14,8 +14,9 @@ from specgen.check.specs import parse_spec
 from specgen.check.statements import Section, SectionResult, check_section, made_statement, may_draw
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Function, Level, Symbol, Type, full, infer, parse
+from specgen.expr import Binding, Function, Interval, Level, Symbol, Type, full, infer, parse
 from specgen.schema.env import Function as Declared
+from specgen.schema.function import SharedFunction
 from specgen.schema.load import SchemaFile
 from specgen.values import dataclass
 
@@ -34,11 +35,12 @@ def check_functions(
     sink: Sink,
     broken: frozenset[str] = frozenset(),
     absent: Mapping[str, str] = MappingProxyType({}),
+    shared: Mapping[str, Function] = MappingProxyType({}),
 ) -> tuple[tuple[CheckedFunction, ...], dict[str, Function]]:
     """Check the `functions:` of a declaration; they may call each other, in whatever order they stand.
 
     What reads names of `broken`, whose mistakes have been reported, is passed over. `absent` are names that a
-    function can't read, with what to say.
+    function can't read, with what to say; `shared` are the functions of files, which they may call, too.
 
     Returns:
         The functions to print, and how expressions call them.
@@ -52,13 +54,32 @@ def check_functions(
         # what calls a function with a mistake is passed over, as what reads a broken name is
         lost = broken | (declared.keys() - checked.keys())
         callables = {name: function.function for name, function in checked.items()}
-        body = _Body(
-            file, (*path, "functions", name), inner.copy(), dims, fixed, callables, lost, absent, sink
-        )
-        if name in claimed and (function := body.check(declared[name], snake(path[-1]))) is not None:
+        here, within = (*path, "functions", name), inner.copy()
+        args = _args(file, here, declared[name], dims, within, sink)
+        body = FunctionBody(file, here, within, fixed, {**shared, **callables}, lost, absent, sink)
+        if name not in claimed or len(args) < len(declared[name].args):
+            continue
+        if (function := body.check(declared[name], f"{snake(path[-1])}_{name}", args)) is not None:
             checked[name] = function
     sound = [checked[name] for name in declared if name in checked]
-    return tuple(sound), {function.name: function.function for function in sound}
+    return tuple(sound), {**shared, **{function.name: function.function for function in sound}}
+
+
+def _args(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    declared: Declared,
+    dims: Mapping[str, int],
+    names: Names,
+    sink: Sink,
+) -> dict[str, Type]:
+    args: dict[str, Type] = {}
+    for arg in declared.args:
+        here = (*path, "args", arg)
+        spec = parse_spec(file.scalar(*here), sink, dims)
+        if names.claim(arg, "argument", file.key_span(*here)) and spec is not None:
+            args[arg] = spec.type()
+    return args
 
 
 def _claimed(file: SchemaFile, here: tuple[str, ...], names: Names, env: str, sink: Sink) -> bool:
@@ -77,28 +98,48 @@ def _claimed(file: SchemaFile, here: tuple[str, ...], names: Names, env: str, si
 
 
 @dataclass(frozen=True)
-class _Body:
-    """Where a function stands, and what its expressions may read and call."""
+class FunctionBody:
+    """Where a function stands, and what its expressions may read and call.
+
+    Attributes:
+        here: the path of its declaration.
+        names: its names; those of its arguments are taken.
+        fixed: what it may read besides its arguments.
+        callables: what it may call.
+        broken: names whose mistakes have been reported: what reads them is passed over.
+        absent: names that it can't read, with what to say.
+        records: the records that it is passed, by the level of what it reads of them.
+    """
 
     file: SchemaFile
     here: tuple[str, ...]
     names: Names
-    dims: Mapping[str, int]
     fixed: Mapping[str, Binding]
     callables: Mapping[str, Function]
     broken: frozenset[str]
     absent: Mapping[str, str]
     sink: Sink
+    records: Mapping[Level, str] = field(default_factory=lambda: _RECORDS)
 
-    def check(self, declared: Declared, env: str) -> CheckedFunction | None:
-        """The function of the environment `env`; ``None`` if it has a mistake."""
-        args = self._args(declared)
-        if len(args) != len(declared.args):
-            return None
+    def check(
+        self,
+        declared: Declared | SharedFunction,
+        text: str,
+        args: Mapping[str, Type],
+        domains: Mapping[str, Interval] = MappingProxyType({}),
+    ) -> CheckedFunction | None:
+        """The function, which generated code calls `text`; ``None`` if it has a mistake.
+
+        Args:
+            declared: what it says.
+            text: its Python name.
+            args: the types of its arguments.
+            domains: the values of those that may not have any.
+        """
         scope = dict(self.fixed)
         symbols: dict[str, Symbol] = {}
         for arg, type_ in args.items():
-            values = full(type_.dtype)
+            values = domains.get(arg) or full(type_.dtype)
             place = ".".join((*self.here, "in", arg))
             span = self.file.key_span(*self.here, "args", arg)
             symbols[arg] = Symbol(place, arg, type_, values, span=span)
@@ -130,22 +171,13 @@ class _Body:
         returns = made_statement(here, "returns", expr, source, result, symbol)
         function = Function(
             self.here[-1],
-            f"{snake(env)}_{self.here[-1]}",
+            text,
             tuple(args.items()),
             symbol.type,
             result.interval,
             self._records((*let.statements, returns)),
         )
         return CheckedFunction(self.here[-1], function, args, let.statements, returns, declared.doc, symbols)
-
-    def _args(self, declared: Declared) -> dict[str, Type]:
-        args: dict[str, Type] = {}
-        for arg in declared.args:
-            here = (*self.here, "args", arg)
-            spec = parse_spec(self.file.scalar(*here), self.sink, self.dims)
-            if self.names.claim(arg, "argument", self.file.key_span(*here)) and spec is not None:
-                args[arg] = spec.type()
-        return args
 
     def _let(self, scope: Mapping[str, Binding]) -> SectionResult:
         section = Section(
@@ -167,6 +199,6 @@ class _Body:
         found: set[str] = set()
         for statement in statements:
             read = {self.fixed[name].type.level for name in statement.reads if name in self.fixed}
-            found |= {record for level, record in _RECORDS.items() if level in read}
+            found |= {record for level, record in self.records.items() if level in read}
             found.update(*(self.callables[name].prefix for name in statement.calls))
         return tuple(record for record in _RECORDS.values() if record in found)

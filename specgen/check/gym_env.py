@@ -31,6 +31,7 @@ _NATIVE_ONLY = (
     "reset",
     "step",
     "observe",
+    "render",
     "masks",
     "python",
     "dims",

@@ -29,6 +29,8 @@ def absent(
 ) -> dict[str, str]:
     """What to say about names of a declaration that a section can't read."""
     others = {"reset": env.reset, "step": env.step, "observe": env.observe}
+    if env.render is not None:
+        others["render"] = env.render.let
     names = {
         name: f"`{name}` is a local value of `{other}`; compute it again under `{section}`"
         for other, statements in others.items()
@@ -36,7 +38,7 @@ def absent(
         for name in statements
         if "." not in name
     }
-    when = "at a reset there is no action yet" if section == "reset" else "`observe` sees the new state only"
+    when = _not_there(section, "at a reset there is no action yet")
     for entry in observation:
         why = "observations are computed from the state, under `observe`; read the state"
         names |= {entry.dotted: why, f"next.{entry.dotted}": why}
@@ -61,7 +63,7 @@ def unassigned(
     flags = [dotted((*prefix, flag)) for prefix in done for flag in DONE_FLAGS]
     made = [*flags, *map(dotted, rewards)]
     if section != "step":
-        why = "there is no step yet at a reset" if section == "reset" else "`observe` sees the new state only"
+        why = _not_there(section, "there is no step yet at a reset")
         names |= dict.fromkeys(made, f"`step` assigns it, and {why}: keep what is needed in a state key")
         names |= {
             entry.dotted: f"nothing under `reset` assigns `{entry.dotted}`: do so above this line"
@@ -93,6 +95,11 @@ def unassigned(
             f"it is chosen behind the step; the action of this step is `{entry.dotted}`"
         )
     return names
+
+
+def _not_there(section: str, at_reset: str) -> str:
+    """Why a section besides `step` reads nothing of a step."""
+    return at_reset if section == "reset" else f"`{section}` sees the new state only"
 
 
 def wrong_reset_target(state: Iterable[Entry]) -> dict[str, str]:

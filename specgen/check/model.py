@@ -30,6 +30,7 @@ from specgen.program.program import DONE_FLAGS
 from specgen.values import dataclass
 
 if TYPE_CHECKING:
+    from specgen.check.pictures import CheckedRender
     from specgen.check.rewards import ChatSource
 
 Role = Literal["state", "action", "observation", "reward", "done"]
@@ -338,6 +339,7 @@ class CheckedEnv:
     reset: tuple[Statement, ...] = ()
     step: tuple[Statement, ...] = ()
     observe: tuple[Statement, ...] = ()
+    render: CheckedRender | None = None
     values: Mapping[str, Interval] = field(default_factory=dict)
     gymnasium: GymnasiumSource | None = None
     python: PythonSource | None = None

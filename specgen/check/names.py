@@ -40,17 +40,29 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 class Names:
     """The names of one declaration and where each was given."""
 
-    def __init__(self, sink: Sink, words: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Start without names; `words` are taken besides those of the language, for the reasons given."""
+    def __init__(
+        self,
+        sink: Sink,
+        words: Mapping[str, str] = MappingProxyType({}),
+        everywhere: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start without names.
+
+        Args:
+            sink: takes what is wrong with names.
+            words: what is taken besides the words of the language, for the reasons given.
+            everywhere: what is taken in functions of the declaration, too.
+        """
         self._sink = sink
-        self._words = words
+        self._words = {**words, **everywhere}
+        self._everywhere = everywhere
         self._taken: dict[str, tuple[str, Span]] = {}
         self._notes: dict[Span, str] = {}
         self._related: set[str] = set()
 
     def inner(self, visible: Iterable[str]) -> Names:
         """The names inside a function: those of `visible` can be read there, so they are taken."""
-        names = Names(self._sink)
+        names = Names(self._sink, self._everywhere, self._everywhere)
         names._taken = {name: self._taken[name] for name in visible if name in self._taken}
         names._related = set().union(*map(_related, names._taken))
         names._notes = self._notes
@@ -153,7 +165,7 @@ def _derived(name: str, what: str, variable: str, kind: str) -> str | None:
     return None
 
 
-MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe")
+MADE_FUNCTIONS = ("constants", "reset", "advance", "reward", "observe", "render", "picture")
 """What is generated for an environment or a chain beside its class, each under its name and one of these."""
 
 INVERSE = "inverse"
@@ -177,6 +189,7 @@ def reserved_in_env(name: str, functions: Iterable[str]) -> dict[str, str]:
                 "Next",
                 "Reward",
                 "Observation",
+                "Picture",
             )
         ),
         "not_done",

@@ -98,6 +98,15 @@ OF_LOSSES = ParamRules(
     shapes=False,
 )
 
+OF_FUNCTIONS = ParamRules(
+    "a function",
+    frozenset(),
+    "",
+    ("float", "int", "bool"),
+    dict.fromkeys(("optional", "static", "per_env", "draw", "unless", "at_least")),
+    required=True,
+)
+
 
 def check_params(
     file: SchemaFile,

@@ -11,6 +11,7 @@ from specgen.check.model import Checked, CheckedEnv, Entry, dotted, identifier, 
 from specgen.check.per_env import differing
 from specgen.check.python_source import python_source
 from specgen.check.refused import damaged, hand_over
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.sources import PythonSource
 from specgen.check.specs import NamedSpec
 from specgen.diagnostics import Sink
@@ -21,7 +22,7 @@ from specgen.program.program import ENDING_FLAGS
 from specgen.schema.env import Python
 from specgen.schema.load import SchemaFile
 
-_SAID_BY_CLASS = ("functions", "reset", "step", "observe")
+_SAID_BY_CLASS = ("functions", "reset", "step", "observe", "render")
 _KEYWORD = "check_domains"
 _TAKEN = frozenset({"dynamics"})
 """What generated code calls something else."""
@@ -31,13 +32,21 @@ _TAKEN_BY_STEP = frozenset({"state", "generator"})
 
 
 def check_python_env(
-    file: SchemaFile, name: str, module: str, named: Mapping[str, NamedSpec], sink: Sink
+    file: SchemaFile,
+    name: str,
+    module: str,
+    named: Mapping[str, NamedSpec],
+    sink: Sink,
+    functions: SharedFunctions = NO_FUNCTIONS,
 ) -> Checked[CheckedEnv] | None:
     """Check an environment with a `python:` field; see `check_env` for the arguments."""
     mine = Sink()
-    env = _Checker(file, name, module, file.module.envs[name], named, mine, damaged(file, name, sink)).run()
-    hand_over(mine, file, ("envs", name), sink)
-    return None if mine.has_errors else Checked(env)
+    declared = file.module.envs[name]
+    hurt = damaged(file, name, sink)
+    env = _Checker(file, name, module, declared, named, mine, hurt, functions).run()
+    node = file.node("envs", name)
+    hand_over(functions.said_of(node, mine), file, ("envs", name), sink)
+    return None if mine.has_errors or functions.lost(node) else Checked(env)
 
 
 class _Checker(EnvChecker):
@@ -47,7 +56,8 @@ class _Checker(EnvChecker):
         self._refuse_behaviour(source)
         declared = self._declared()
         self._refuse_keyword()
-        per_env = self._per_env(declared, {}, declared.broken | frozenset(env.functions))
+        broken = declared.broken | frozenset(env.functions) | self.functions.broken
+        per_env = self._per_env(declared, self.functions.known, broken)
         kept = [param.entry for param in per_env.values() if param.entry]
         state, action, observation = declared.state, declared.action, declared.observation
         rewards, done = declared.rewards, declared.done

@@ -33,7 +33,7 @@ from specgen.expr import (
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.symbols import Key, Time
 from specgen.expr.types import Level
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -81,6 +81,7 @@ class Section:
         further: expressions behind the section that read its values, too.
         prove: whether a computed index that may be out of range is a mistake; otherwise it is only noted.
         for_any_key: whether chains compile the expressions anew, for the keys and parameters that they have.
+        entries: the assignments, where they do not stand at the path as they are: nobody has written their targets.
     """
 
     file: SchemaFile
@@ -95,6 +96,7 @@ class Section:
     further: tuple[Scalar, ...] = ()
     prove: bool = True
     for_any_key: bool = False
+    entries: MappingNode | None = None
 
 
 @dataclass
@@ -139,7 +141,7 @@ def check_section(
         sink: takes every mistake; a statement with a mistake leaves its name undefined but known.
     """
     result = SectionResult(section=section, targets=targets, wrong=wrong)
-    node = section.file.node(*section.path) if _exists(section) else None
+    node = section.entries or find(section.file.root, section.path)
     if not isinstance(node, MappingNode):
         return result
     scope = dict(section.scope)
@@ -218,7 +220,7 @@ def check_section(
         all_reads((node, *section.further)),
         {*scope, *broken, *section.absent},
         sink,
-        meant=targets,
+        meant=targets if section.entries is None else (),
         expected=section.expected,
     )
     return result
@@ -280,14 +282,6 @@ def may_draw(typed: Typed, source: Scalar, undrawn: str, sink: Sink) -> bool:
 def called(typed: Typed) -> frozenset[str]:
     """The declared functions that a typed expression calls."""
     return frozenset(node.function.name for node in typed.nodes() if node.function is not None)
-
-
-def _exists(section: Section) -> bool:
-    try:
-        section.file.node(*section.path)
-    except KeyError:
-        return False
-    return True
 
 
 def _target_allowed(

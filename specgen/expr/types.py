@@ -222,10 +222,14 @@ class Function:
     Attributes:
         name: Its name in the language.
         text: The Python name that is printed.
-        params: Names and types of its arguments, all of level `batch`.
+        params: Names and types of its arguments: tensors, of level `batch`, then numbers of Python.
         result: Its type.
         interval: Its values.
         prefix: Texts passed before the arguments, such as `params`.
+        module: The generated module that it stands in, where declarations of other modules may call it; names among
+            its sizes, and the dtype `float`, are then what a call makes of them.
+        domains: The values that each argument may have; None for any.
+        defaults: What numbers are that a call leaves out, from the last one back.
 
     """
 
@@ -235,6 +239,14 @@ class Function:
     result: Type
     interval: Interval
     prefix: tuple[str, ...] = ()
+    module: str = ""
+    domains: tuple[Interval | None, ...] = ()
+    defaults: tuple[bool | int | float, ...] = ()
+
+    @property
+    def used(self) -> str:
+        """The name that code which calls it says that it uses: with its module, where it has one."""
+        return f"{self.module}:{self.text}" if self.module else self.text
 
 
 @dataclass(frozen=True, slots=True)

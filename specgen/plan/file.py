@@ -13,6 +13,7 @@ from specgen.plan.interface import EnvInterface
 from specgen.plan.items import Item, ModulePlan
 from specgen.plan.module import plan_module
 from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
+from specgen.plan.shared_functions import plan_shared_function
 from specgen.plan.specs import plan_spec
 from specgen.plan.transforms.transform import plan_transform
 from specgen.values import dataclass
@@ -61,7 +62,8 @@ def plan_file(
         from specgen.plan.rewards import reward_items  # only loaded for files that have rewards
 
         rewards = [item for reward in checked.rewards.values() for item in reward_items(reward)]
-    items = [*map(plan_spec, checked.specs.values()), *rewards, *items]
+    shared = map(plan_shared_function, checked.functions.values())
+    items = [*map(plan_spec, checked.specs.values()), *shared, *rewards, *items]
     for transform in checked.transforms.values():
         items += plan_transform(transform)
     for loss in checked.losses.values():
@@ -110,6 +112,7 @@ def plan_file(
         one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
     }
     functions = tuple(spec.function for spec in checked.specs.values())
+    functions += tuple(checked.functions)
     functions += tuple(model.value.maker for model in checked.models.values())
     # a module that is run is not shown by its package, which would import it first
     functions += tuple(name for one in checked.pipelines.values() for name in pipeline_names(one.value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from specgen.code import Code, needs_math
@@ -52,7 +52,14 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
     if any(each.typing_only for each in imports):
         imports.append(known["TYPE_CHECKING"])
-    return frozenset(imports)
+    return frozenset([*imports, *_of_other_modules(used - own, own)])
+
+
+def _of_other_modules(used: Iterable[str], own: Collection[str]) -> Iterator[Import]:
+    """The functions of files that are used with their modules, `package.module:function`."""
+    for module, colon, name in (use.partition(":") for use in used):
+        if colon and name not in own:
+            yield Import(module, name)
 
 
 def names_used(part: object) -> set[str]:
@@ -141,6 +148,8 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield "Tensor"
     if plan.groups:
         yield "ClassVar"
+    if plan.picture is not None:
+        yield from ("ClassVar", "Picture", "RenderedEnv")
     if plan.learners:
         yield "LearningChain"
     if plan.networks:
@@ -198,7 +207,7 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
     yield from ("TensorDict", "TensorDictBase")
     if any(not network.kept for network in plan.networks):
         yield from ("TensorDictModuleBase", "TensorDictParams")
-    yield from ("dataclass", "nn", "overload", "Literal", "Mapping", "Sequence")
+    yield from ("dataclass", "nn", "overload", "torch", "Literal", "Mapping", "Sequence")
     if plan.parent:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 from specgen.check.model import CheckedEnv, Entry, Parameter, dotted
+from specgen.check.pictures import CheckedRender
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.expr import DrawSite, Type
 from specgen.expr.symbols import Key
@@ -84,6 +85,21 @@ def called_by_chains(call: Call) -> Call:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """What is drawn of a state.
+
+    Attributes:
+        render: as it was checked.
+        function: what the function is called that makes the picture of its numbers.
+        numbers: the function of the numbers; None where all are known at build.
+    """
+
+    render: CheckedRender
+    function: str
+    numbers: Call | None
+
+
+@dataclass(frozen=True)
 class Extra:
     """The spec of a root field that is neither state nor a done flag.
 
@@ -115,6 +131,7 @@ class EnvInterface:
         extra: the specs of root fields that are neither state nor done flags, by their place in the tensordict.
         constants: the function of what constant tables alone decide.
         pieces: its programs, for chains around it.
+        picture: what is drawn of a state.
         networks: the documentation of the networks that its constructor takes.
     """
 
@@ -132,6 +149,7 @@ class EnvInterface:
     extra: Mapping[Key, Extra] = field(default_factory=dict)
     constants: Call | None = None
     pieces: EnvPieces = field(default_factory=EnvPieces)
+    picture: Picture | None = None
     networks: tuple[str, ...] = ()
 
     @property

@@ -99,15 +99,15 @@ def split(component: Component) -> Parts:
         None if reset is None else _drawing_all(_learning(reset, reset.outputs), reset),
         replace(advance, name=f"{name}_advance"),
         None if reward is None else replace(_finished(reward), name=f"{name}_reward"),
-        None if observe is None or not observe.outputs else _observe(observe),
+        None if observe is None or not observe.outputs else state_function(observe),
         tuple(promoted),
         tuple(raw.values()),
         None if inverse is None else _inverse(inverse),
     )
 
 
-def _observe(whole: Program) -> Program:
-    """The observations; where none reads a value of the state, one of it still tells the rows."""
+def state_function(whole: Program) -> Program:
+    """What follows from the state, as it is printed; where nothing reads a value of it, one still tells the rows."""
     part = cut(whole, whole.outputs)
     if not any(one.symbol.type.level == "batch" for one in part.inputs):
         part = cut(witnessed(copies(whole)), whole.outputs)

@@ -79,7 +79,7 @@ class _Printer:
         self.annotations = annotations
         self.names: dict[Symbol, str] = {}
         self.forced: dict[Symbol, str] = {}
-        self.taken: set[str] = {*RECORDS, *texts.shape_names.values()}
+        self.taken: set[str] = {*RECORDS, *texts.shape_names.values(), *_called(program.body)}
         self.records = {one.symbol: one.group for one in program.inputs if one.group}
         self.lines: list[PrintedLine] = []
         self.there: frozenset[Symbol] = frozenset()
@@ -377,6 +377,16 @@ def _makes(value: Typed) -> bool:
     """Whether a statement makes a tensor of its own, as a computation gives it."""
     inner = value.args[0] if value.op == "store" else value
     return is_made(inner) and inner.type == value.type
+
+
+def _called(body: Iterable[Statement]) -> Iterable[str]:
+    """The functions that statements call, which no variable beside them can be called."""
+    for one in body:
+        if isinstance(one, Region):
+            yield from _called(one.body)
+            continue
+        values = (one.value,) if isinstance(one, Assign) else one.args
+        yield from (node.function.text for value in values for node in value.nodes() if node.function)
 
 
 def _alike(one: Type, other: Type) -> bool:

@@ -4,12 +4,14 @@ from specgen.schema.chain import Chain
 from specgen.schema.chat import Chat, Reward
 from specgen.schema.env import Env, Function, Gymnasium, Python
 from specgen.schema.fields import Const, Declaration, Param, Spec
+from specgen.schema.function import Arg, SharedFunction
 from specgen.schema.language_model import CausalLM, Generate, LanguageModel
 from specgen.schema.loss import Loss
 from specgen.schema.module import Module
 from specgen.schema.transform import Transform
 
 __all__ = [
+    "Arg",
     "CausalLM",
     "Chain",
     "Chat",
@@ -25,6 +27,7 @@ __all__ = [
     "Param",
     "Python",
     "Reward",
+    "SharedFunction",
     "Spec",
     "Transform",
 ]

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.chat import Chat
 from specgen.schema.fields import Const, Declaration, DeclaredClass, Expression, ParamField, SpecField
+from specgen.schema.render import Render
 
 
 def time_limit_help(name: str) -> str | None:
@@ -99,6 +100,7 @@ class Env(DeclaredClass):
         reset: the state at the start of an episode.
         step: the state, rewards and terminations after an action.
         observe: the observations of a state.
+        render: how a state is drawn.
         gymnasium: take the behaviour from Gymnasium instead.
         python: take the behaviour from a Python class instead.
         chat: conversations with a language model instead.
@@ -118,6 +120,7 @@ class Env(DeclaredClass):
     reset: dict[str, Expression] = Field(default_factory=dict)
     step: dict[str, Expression] = Field(default_factory=dict)
     observe: dict[str, Expression] = Field(default_factory=dict)
+    render: Render | None = None
     gymnasium: Gymnasium | None = None
     python: PythonField | None = None
     chat: Chat | None = None

@@ -74,7 +74,7 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
     except ValidationError as failure:
         places = _by_place(root, failure)
         misspelt = {
-            (*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(loc[:-1])))
+            (*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(root, loc[:-1])))
             for loc, errors in places.items()
             if errors[0]["type"] == "extra_forbidden"
         }
@@ -159,7 +159,7 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         name = str(loc[-1])
         parent = find(root, loc[:-1])
         key = parent.key(name) if isinstance(parent, Mapping) else None
-        fields = _fields_at(loc[:-1])
+        fields = _fields_at(root, loc[:-1])
         where = f" in `{'.'.join(map(str, loc[:-1]))}`" if len(loc) > 1 else ""
         sink.add(
             rules.UNKNOWN_FIELD.at(
@@ -182,6 +182,9 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         return
     if loc[:1] == ("import",):
         return  # the imports themselves are resolved, and reported, before
+    if error["type"] in _TAGS:
+        _report_kind(root, loc, error, sink)
+        return
     found = find(root, loc)
     if isinstance(found, Scalar) and isinstance(found.value, str) and error["type"] in _READ:
         _READ[error["type"]](found, sink)
@@ -194,6 +197,25 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
             help=_nearest(error) or _tensor_help(loc, found),
         )
     )
+
+
+_TAGS = ("union_tag_invalid", "union_tag_not_found")
+"""What pydantic calls a declaration whose `kind` is missing, or is none that there is."""
+
+
+def _report_kind(root: Mapping, loc: tuple[str | int, ...], error: Any, sink: Sink) -> None:
+    kind = find(root, (*loc, "kind"))
+    owner = ".".join(map(str, loc))
+    kinds = sorted({word for model in _models_at(loc) for word in _kinds(model)})
+    if kind is None:
+        message = f"`{owner}` needs a field `kind`"
+        help = f"the kinds are {', '.join(kinds)}"
+        sink.add(rules.MISSING_FIELD.at(_head(root, loc) or root.span, message, help=help))
+        return
+    said = describe(kind, error["input"].get("kind"))
+    near = suggestion(kind.text, kinds) if isinstance(kind, Scalar) else None
+    message = f"`{owner}.kind` should be one of {', '.join(kinds)}, got {said}"
+    sink.add(rules.WRONG_TYPE.at(kind.span, message, help=near))
 
 
 def _real_path(root: Node, loc: tuple[Any, ...], *, absent: bool) -> Iterator[str | int]:
@@ -289,11 +311,12 @@ def describe(node: Node | None, value: object) -> str:
             return f'text "{value}"'
 
 
-def _fields_at(path: tuple[str | int, ...]) -> list[str]:
-    """The field names that the models allow at a place of the file."""
-    options: list[Any] = [Module]
-    for part in path:
-        options = [inner for option in options for inner in _step_into(option, str(part))]
+def _fields_at(root: Node, path: tuple[str | int, ...]) -> list[str]:
+    """The field names that the models allow at a place of the file; where it says its `kind`, those of that kind."""
+    options = _models_at(path)
+    kind = find(root, (*path, "kind"))
+    if isinstance(kind, Scalar):
+        options = [option for option in options if kind.value in _kinds(option)] or options
     names: list[str] = []
     for option in options:
         if _is_model(option):
@@ -312,6 +335,20 @@ def _step_into(annotation: Any, part: str) -> Iterator[Any]:
         yield from _alternatives(args[1])
     elif origin is list:
         yield from _alternatives(args[0])
+
+
+def _models_at(path: tuple[str | int, ...]) -> list[Any]:
+    """What the models allow at a place of the file."""
+    options: list[Any] = [Module]
+    for part in path:
+        options = [inner for option in options for inner in _step_into(option, str(part))]
+    return options
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """The words that the field `kind` of a model can be."""
+    field = annotation.model_fields.get("kind") if _is_model(annotation) else None
+    return get_args(field.annotation) if field is not None else ()
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:

@@ -151,12 +151,14 @@ class PassedModule(Declaration):
         protocol: what it can do: a `normalizer` has `normalize(x)`, a `value_norm` `denormalize(x)` and `scale()`, too.
         optional: whether it may be left out (then ``given(name)`` is false in conditions).
         update: the role of what it is updated by, before all else, when the loss is trained; it has a method `update(x)`.
+        estimated: whether only what the value estimator of the loss fills in updates it, not what the data hold.
         doc: one line for the generated docstring.
     """
 
     protocol: Literal["normalizer", "value_norm"]
     optional: bool = False
     update: str | None = None
+    estimated: bool = False
     doc: str = ""
 
 

@@ -10,6 +10,7 @@ from specgen.schema.chain import Chain
 from specgen.schema.chat import Reward
 from specgen.schema.env import Env
 from specgen.schema.fields import Const, Declaration, SpecField
+from specgen.schema.function import SharedFunction
 from specgen.schema.language_model import LanguageModel
 from specgen.schema.loss import Loss
 from specgen.schema.pipeline import Pipeline
@@ -29,6 +30,7 @@ class Module(Declaration):
     import_: list[str] = Field(default_factory=list, alias="import")
     consts: dict[str, Const] = Field(default_factory=dict)
     specs: dict[str, SpecField] = Field(default_factory=dict)
+    functions: dict[str, SharedFunction] = Field(default_factory=dict)
     envs: dict[str, Env] = Field(default_factory=dict)
     transforms: dict[str, Transform] = Field(default_factory=dict)
     chains: dict[str, Chain] = Field(default_factory=dict)

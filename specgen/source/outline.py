@@ -29,6 +29,7 @@ SUFFIXES = (
     "NextData",
     "Specs",
     "Observation",
+    "Picture",
     "Reward",
     "Keys",
     "InverseKeys",
@@ -83,6 +84,7 @@ class Outline:
         uses: the Gymnasium environments that it names.
         diagnostics: what is wrong in its form and in its names.
         specs: a digest of what its `specs:` say.
+        functions: a digest of what its `functions:` say; empty where it has none.
         visible: a digest of all that files that import it may know; comments, layout and the documentation that no
             importing file shows are not in it.
         extends: whether a loss of it extends another one, or a model is like another one.
@@ -96,6 +98,7 @@ class Outline:
     uses: tuple[Use, ...]
     diagnostics: tuple[Diagnostic, ...]
     specs: str
+    functions: str
     visible: str
     extends: bool
     assembles: bool

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from specgen_runtime.llm.kl_estimators import clipped, full_kl, kl_estimate, log_ratio
+from specgen_runtime.llm.kl.generated.estimators import kl_full, log_ratio
+from specgen_runtime.llm.kl.generated.penalties import clipped_fraction
+from specgen_runtime.llm.kl_estimators import kl_estimate
 from torch import Tensor
 
 WORDS, TIME = 3, 3
@@ -63,7 +65,7 @@ def world() -> World:
     pairs = [(a.log_softmax(-1), b.log_softmax(-1)) for a, b in zip(theta, reference, strict=True)]
     full = torch.stack(
         [
-            torch.stack([full_kl(*(each[words[:k]] for each in pairs[k])) for k in range(TIME)])
+            torch.stack([kl_full(*(each[words[:k]] for each in pairs[k])) for k in range(TIME)])
             for words in SEQUENCES
         ]
     )
@@ -165,7 +167,9 @@ def test_far_ratios_are_finite_and_gradients_keep_their_sign(kind: Any) -> None:
         assert torch.equal(gradient.sign(), ratio.sign())
     if kind in ("k3", "k3+"):
         assert value.max() <= torch.tensor(10.0).exp()
-        assert clipped(ratio, torch.ones(6, dtype=torch.bool), 10.0) == 4 / 6
+        assert clipped_fraction(ratio[None], torch.ones(1, 6, dtype=torch.bool), bound=10.0) == torch.tensor(
+            4 / 6
+        )
 
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3", "k3+", "k3_is", "abs"])

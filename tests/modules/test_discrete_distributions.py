@@ -226,3 +226,41 @@ def test_probabilities_of_all_choices() -> None:
             torch.testing.assert_close(ours.log_probs(d), expected)
     with pytest.raises(TypeError, match="a Normal is not a distribution of n choices"):
         ours.probs(torch.distributions.Normal(0.0, 1.0))
+
+
+@pytest.mark.parametrize("kind", [ours.Categorical, ours.OneHotCategorical, ours.Ordinal, ours.OneHotOrdinal])
+def test_what_is_no_number_is_not_drawn(kind: Any) -> None:
+    parameters = torch.tensor([[0.0, 1.0], [torch.nan, 0.0]])
+    made = kind(scores=parameters) if "Ordinal" in kind.__name__ else kind(logits=parameters)
+    with pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan`"):
+        made.sample()
+
+
+@pytest.mark.parametrize("given", ["logits", "probs"])
+@pytest.mark.parametrize("batch", [(), (4,), (4, 3)])
+def test_categorical_is_torchs(given: str, batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(*batch, 5, dtype=torch.float64, requires_grad=True)
+    results = []
+    for kind in (ours.Categorical, torch.distributions.Categorical):
+        d: Any = kind(**{given: logits if given == "logits" else logits.softmax(-1)})
+        torch.manual_seed(1)
+        drawn, several = d.sample(), d.sample((6, 2))
+        scores = d.log_prob(several)
+        again = d.sample()
+        wider = d.expand((2, *batch))
+        (gradient,) = torch.autograd.grad(scores.sum() + d.entropy().sum(), logits)
+        results.append(
+            [drawn, several, scores, again, d.mode, d.probs, d.logits, wider.sample(), wider.probs, gradient]
+        )
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+    assert torch.equal(ours.Categorical(logits=logits).deterministic_sample, logits.argmax(-1))
+
+
+def test_categorical_refuses() -> None:
+    for keywords in ({}, {"logits": torch.zeros(3), "probs": torch.ones(3)}):
+        with pytest.raises(ValueError, match="either `probs` or `logits` must be given"):
+            ours.Categorical(**keywords)
+    with pytest.raises(ValueError, match="must have a dimension for the choices"):
+        ours.Categorical(logits=torch.zeros(()))

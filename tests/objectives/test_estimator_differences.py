@@ -183,6 +183,44 @@ def test_not_a_number_behind_a_terminal_state_stays_there() -> None:
     assert peer.functional.td_lambda_return_estimate(0.9, 0.8, spoilt, reward, done, terminated).isnan().any()
 
 
+@pytest.mark.parametrize("spoilt", [torch.nan, torch.inf])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_not_a_number_stays_in_its_trajectory(spoilt: float, compiled: bool) -> None:
+    """TorchRL's reaches the trajectories before it in its row; rows are apart in both."""
+    value, after, reward, done, terminated = random_steps(3, 20, 1)
+    done[1, 9] = terminated[1, 9] = True
+    done[1, 10:16] = terminated[1, 10:16] = False
+    reward[1, 15] = spoilt
+
+    def estimate(reward: torch.Tensor) -> torch.Tensor:
+        return F.generalized_advantage_estimate(0.9, 0.8, value, after, reward, done, terminated)[0]
+
+    if compiled:
+        torch._dynamo.reset()
+        estimate = torch.compile(estimate, fullgraph=True, backend="aot_eager")
+    own = torch.zeros_like(done)
+    own[1, 10:16] = True
+    got, clean = estimate(reward), estimate(reward.nan_to_num(0.0, 0.0))
+    assert torch.equal(~got.isfinite(), own)
+    torch.testing.assert_close(got[~own], clean[~own])
+    flags = {"done": done, "terminated": terminated}
+    theirs = peer.functional.generalized_advantage_estimate(0.9, 0.8, value, after, reward, **flags)[0]
+    assert not theirs[1, :10].isfinite().any()
+    assert theirs[[0, 2]].isfinite().all()
+
+
+def test_not_a_number_has_no_gradient_elsewhere() -> None:
+    value, after, reward, done, terminated = random_steps(3, 20, 1)
+    reward[1, -1] = torch.nan
+    gamma, value = torch.full((3, 20, 1), 0.9).requires_grad_(), value.requires_grad_()
+    advantage, _ = F.generalized_advantage_estimate(gamma, 0.8, value, after, reward, done, terminated)
+    advantage[[0, 2]].sum().backward()
+    assert value.grad is not None
+    assert gamma.grad is not None
+    assert value.grad.isfinite().all()
+    assert gamma.grad[[0, 2]].isfinite().all()
+
+
 def test_discounts_are_within_their_range() -> None:
     peer.GAE(gamma=-1.0, lmbda=5.0, value_network=None)
     for options in ({"gamma": -1.0}, {"lmbda": 5.0}, {"gamma": torch.tensor([0.5, 1.5])}):

@@ -213,3 +213,14 @@ def test_values_are_learned_in_training() -> None:
         loss(steps(8, dtype=torch.float32))
     torch.testing.assert_close(mine.value_norm.state_dict(), before)
     assert any(not torch.equal(theirs.value_norm.state_dict()[key], value) for key, value in before.items())
+
+
+@pytest.mark.peers
+def test_values_are_learned_of_samples_that_count() -> None:
+    modules = pytest.importorskip("torchrl.modules")
+    mine, theirs = pair("MAPPOLoss", torch.float32, value_norm=modules.PopArtValueNorm(shape=1))
+    data = steps(8, dtype=torch.float32).set(("collector", "mask"), torch.arange(8) < 3)
+    data["agents", "value_target"][3:] = 1e6
+    for loss in (mine, theirs):
+        loss(data.clone())
+    assert mine.value_norm.scale() < 10 < theirs.value_norm.scale()

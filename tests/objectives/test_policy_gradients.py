@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+import specgen_runtime.modules
 import torch
 from specgen_std.losses.policy_gradient import A2CLoss, ReinforceLoss
 from specgen_std.losses.ppo import ClipPPOLoss, PPOLoss
@@ -130,6 +131,50 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 def test_equals_torchrl(name: str, given: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
     mine, theirs = pair(name, dtype, **given)
     compare(mine, theirs, lambda: steps(24, dtype=dtype), tolerance)
+
+
+NORMED = ["A2CLoss", "PPOLoss", "ClipPPOLoss"]
+
+
+def normed_pair(name: str) -> tuple[Any, Any]:
+    """Both losses with a scale of advantages that has seen something."""
+    modules = specgen_runtime.modules, pytest.importorskip("torchrl.modules")
+    mine, theirs = pair(name, torch.float64)
+    mine.advantage_norm, theirs.advantage_norm = (one.PopArtValueNorm(beta=0.9).double() for one in modules)
+    for loss in (mine, theirs):
+        loss.make_value_estimator(gamma=0.875, lmbda=0.75)  # the peer rounds others to single precision
+        loss.advantage_norm.update(torch.linspace(-3.0, 5.0, 8)[:, None])
+    return mine, theirs
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", NORMED)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("estimated", [False, True])
+def test_advantages_over_a_scale_of_returns(name: str, estimated: bool, masked: bool) -> None:
+    """It learns from the targets that the loss estimates, of samples that count, and not from those in the data."""
+    mine, theirs = normed_pair(name)
+    start = mine.advantage_norm.scale().clone()
+
+    def data() -> TensorDict:
+        made = steps(6, 4, dtype=torch.float64, estimated=estimated)
+        return made.set(("collector", "mask"), torch.arange(24).reshape(6, 4) % 5 > 0) if masked else made
+
+    found = [loss(data())["loss_objective"] for loss in (mine, theirs)]
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+    scales = [loss.advantage_norm.scale() for loss in (mine, theirs)]
+    torch.testing.assert_close(*scales)
+    assert torch.equal(scales[0], start) is not estimated
+    mine.eval()(data())
+    assert torch.equal(mine.advantage_norm.scale(), scales[0])
+
+
+def test_a_scale_and_a_standardised_batch_exclude_each_other() -> None:
+    norm = specgen_runtime.modules.PopArtValueNorm()
+    with pytest.raises(ValueError, match="normalize_advantage and advantage_norm exclude each other"):
+        PPOLoss(categorical(), state_value(), normalize_advantage=True, advantage_norm=norm)
+    with pytest.raises(TypeError, match="`advantage_norm` is a ValueNorm; Linear has no method"):
+        A2CLoss(categorical(), state_value(), advantage_norm=nn.Linear(1, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.peers

@@ -10,7 +10,8 @@ import torch
 from specgen_runtime.objectives import chosen_members
 from specgen_std.losses.redq import REDQLoss
 from specgen_std.losses.sac import SACLoss
-from torch import Tensor
+from tensordict.nn import TensorDictModule
+from torch import Tensor, nn
 
 from tests.objectives.peers import (
     action_value,
@@ -134,6 +135,51 @@ def test_the_members_are_drawn_without_replacement_in_their_order() -> None:
         chosen_members(values, 5)
 
 
+class Counted(nn.Module):
+    """The value of an action, of layers that can't be multiplied at once."""
+
+    runs = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = action_value().module
+
+    def forward(self, observation: Tensor, action: Tensor) -> Tensor:
+        type(self).runs += 1
+        return self.net(observation, action).contiguous()
+
+
+def test_members_that_are_not_drawn_are_not_run() -> None:
+    """And what is drawn does not depend on how members are called: together, one by one, or under `torch.vmap`."""
+    found = []
+    for critic, apart in (
+        (action_value(), False),
+        (action_value(), True),
+        (Counted(), True),
+        (Counted(), False),
+    ):
+        torch.manual_seed(6)
+        network = (
+            critic
+            if isinstance(critic, TensorDictModule)
+            else TensorDictModule(critic, ["observation", "action"], ["state_action_value"])
+        )
+        loss = REDQLoss(
+            policy(), network, num_qvalue_nets=7, sub_sample_len=3, target_entropy=-1.0, deactivate_vmap=apart
+        )
+        generator = torch.Generator().manual_seed(2)
+        for name in ("qvalue_network_params", "target_qvalue_network_params"):
+            for _, value in sorted(getattr(loss, name).flatten_keys(".").items(), key=lambda one: one[0]):
+                value.data.copy_(torch.randn(value.shape, generator=generator))
+        Counted.runs = 0
+        torch.manual_seed(3)
+        found.append(loss(batch(6).exclude("priority_weight"))["target_value"])
+        if isinstance(critic, Counted) and apart:
+            assert Counted.runs == 1 + 3 + 7 + 7, "once to see that they can't be multiplied"
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0])
+
+
 def test_draws_come_from_the_generator() -> None:
     loss, data = loss_of(), batch(6).exclude("priority_weight")
     loss.generator = torch.Generator().manual_seed(3)
@@ -179,7 +225,7 @@ def test_all_members_can_be_drawn_and_one_less_in_the_peer(members: int) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.Tensor, "index_select", seen)
         value = loss(data.clone())["next_state_value"]
-    assert [index.tolist() for index in drawn] == [list(range(members))]
+    assert {tuple(index.tolist()) for index in drawn} == {tuple(range(members))}
     assert value.shape == (6,)
     theirs = objectives.REDQLoss(
         **networks, num_qvalue_nets=members, sub_sample_len=members, target_entropy=-1.5

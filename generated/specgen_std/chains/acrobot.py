@@ -2,21 +2,23 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a060dbbe29f2addf305e91b95b7323d221ba51aea15092482f0f7869a4f3cbd4
+# specgen: sha256=2106eaefa77079c16c71efd93a79ec3f62f82a464f2133930aa6c7b1e096e3a3
 """Acrobot ready for training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.acrobot import (
-    AcrobotParams, acrobot_advance, acrobot_observe, acrobot_reset, acrobot_reward,
+    AcrobotParams, acrobot_advance, acrobot_observe, acrobot_picture, acrobot_render, acrobot_reset,
+    acrobot_reward,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ def acrobot_train_advance(
     )
 
 
-class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
+class AcrobotTrain(RenderedEnv, GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     """Native Acrobot with the time limit of Acrobot-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.
@@ -130,6 +132,7 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
 
     params: AcrobotParams
     _root_record = AcrobotTrainRoot
+    _frames_per_second: ClassVar[int] = 15
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
@@ -218,6 +221,9 @@ class AcrobotTrain(GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
             "observation": acrobot_observe(next_.theta1, next_.theta2, next_.dtheta1, next_.dtheta2),
             **next_._asdict(),
         }
+
+    def _picture(self, root: AcrobotTrainRoot) -> Picture:
+        return acrobot_picture(acrobot_render(self.params, root.theta1, root.theta2))
 
 
 if TYPE_CHECKING:

@@ -2,24 +2,26 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=71b019924b02809e49f273d26420399d1675b616f786f8dfa23bb34a23ebb03d
+# specgen: sha256=a9305a2227254e4878ad16ae601ff53d22834c3c13d82f4ad928ae799190a930
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.gym.rows import filled_row
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.cartpole import (
-    CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_reset, cart_pole_reward,
+    CartPoleGym, CartPoleParams, cart_pole_advance, cart_pole_observe, cart_pole_picture, cart_pole_render,
+    cart_pole_reset, cart_pole_reward,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def cart_pole_train_advance(
     )
 
 
-class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
+class CartPoleTrain(RenderedEnv, GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     """Native CartPole with the time limit of CartPole-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.
@@ -136,6 +138,7 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
 
     params: CartPoleParams
     _root_record = CartPoleTrainRoot
+    _frames_per_second: ClassVar[int] = 50
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
@@ -221,6 +224,9 @@ class CartPoleTrain(GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
             "observation": cart_pole_observe(next_.x, next_.x_dot, next_.theta, next_.theta_dot),
             **next_._asdict(),
         }
+
+    def _picture(self, root: CartPoleTrainRoot) -> Picture:
+        return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
 
 
 class CartPoleGymTrainConsts(NamedTuple):

@@ -2,23 +2,25 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ae48d3ab73956ecd0808fd4872e6b97b0ff3cb8edd7bac94cd23415d7809aad
+# specgen: sha256=2a96ccfd2cb5c2469432962b8d4f32c1604222155739ef56d1e6e87905544d08
 """The mountain cars ready for training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.mountain_car import (
     MountainCarContinuousParams, MountainCarParams, mountain_car_advance, mountain_car_continuous_advance,
-    mountain_car_continuous_observe, mountain_car_continuous_reset, mountain_car_continuous_reward,
-    mountain_car_observe, mountain_car_reset, mountain_car_reward,
+    mountain_car_continuous_observe, mountain_car_continuous_picture, mountain_car_continuous_render,
+    mountain_car_continuous_reset, mountain_car_continuous_reward, mountain_car_observe, mountain_car_picture,
+    mountain_car_render, mountain_car_reset, mountain_car_reward,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def mountain_car_train_advance(
     )
 
 
-class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpecs"]):
+class MountainCarTrain(RenderedEnv, GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpecs"]):
     """Native MountainCar with the time limit of MountainCar-v0, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.
@@ -122,6 +124,7 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
 
     params: MountainCarParams
     _root_record = MountainCarTrainRoot
+    _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
@@ -183,6 +186,9 @@ class MountainCarTrain(GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpe
         self, root: MountainCarTrainRoot, actions: tuple[Tensor, ...], next_: MountainCarTrainNext
     ) -> dict[str, Any]:
         return {"observation": mountain_car_observe(next_.position, next_.velocity), **next_._asdict()}
+
+    def _picture(self, root: MountainCarTrainRoot) -> Picture:
+        return mountain_car_picture(mountain_car_render(self.params, root.position))
 
 
 class MountainCarContinuousTrainRoot(NamedTuple):
@@ -256,7 +262,7 @@ def mountain_car_continuous_train_advance(
 
 
 class MountainCarContinuousTrain(
-    GeneratedEnv["MountainCarContinuousTrainData", "MountainCarContinuousTrainSpecs"]
+    RenderedEnv, GeneratedEnv["MountainCarContinuousTrainData", "MountainCarContinuousTrainSpecs"]
 ):
     """Native MountainCarContinuous with the time limit of MountainCarContinuous-v0, episode starts,
     lengths and returns.
@@ -277,6 +283,7 @@ class MountainCarContinuousTrain(
 
     params: MountainCarContinuousParams
     _root_record = MountainCarContinuousTrainRoot
+    _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
@@ -346,6 +353,9 @@ class MountainCarContinuousTrain(
             "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
             **next_._asdict(),
         }
+
+    def _picture(self, root: MountainCarContinuousTrainRoot) -> Picture:
+        return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
 
 
 if TYPE_CHECKING:

@@ -2,23 +2,25 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7461a2606bec7b240154774f27b2affbbe02086d66f5ade674447e40ae7edfaf
+# specgen: sha256=1b2b33b17182bdb3fefb1aa20583e7e0ed7670210d3391833025febf43b6e7bf
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.gym.rows import filled_row
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, Array, TensorDict
 from specgen_std.envs.pendulum import (
-    PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_reset, pendulum_reward,
+    PendulumGym, PendulumParams, pendulum_advance, pendulum_observe, pendulum_picture, pendulum_render,
+    pendulum_reset, pendulum_reward,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def pendulum_train_advance(
     )
 
 
-class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
+class PendulumTrain(RenderedEnv, GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
     """Native Pendulum with the time limit of Pendulum-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.
@@ -124,6 +126,7 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
 
     params: PendulumParams
     _root_record = PendulumTrainRoot
+    _frames_per_second: ClassVar[int] = 30
     _columns = frozenset(["is_init", "step_count", "episode_reward"])
 
     def __init__(
@@ -187,6 +190,9 @@ class PendulumTrain(GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
         self, root: PendulumTrainRoot, actions: tuple[Tensor, ...], next_: PendulumTrainNext
     ) -> dict[str, Any]:
         return {"observation": pendulum_observe(next_.th, next_.thdot), **next_._asdict()}
+
+    def _picture(self, root: PendulumTrainRoot) -> Picture:
+        return pendulum_picture(pendulum_render(self.params, root.th))
 
 
 class PendulumGymTrainConsts(NamedTuple):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=80ad95d35fe2104b0bdcf19e55a9a793705c28255e80719f1c225cf58951654b
+# specgen: sha256=e40fc6162b860c7c39d565b945a506555fe3787c444771d6cc1ba45f2ab9a3a7
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 from specgen_std.envs.simple_tag import (
     SimpleTagConstants, SimpleTagConsts, SimpleTagParams, simple_tag_advance, simple_tag_constants,
-    simple_tag_observe, simple_tag_reset, simple_tag_reward,
+    simple_tag_observe, simple_tag_picture, simple_tag_render, simple_tag_reset, simple_tag_reward,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def simple_tag_train_advance(
     )
 
 
-class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
+class SimpleTagTrain(RenderedEnv, GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
     """Simple Tag cut off after 25 steps, as is usual.
 
     It tells episode starts, lengths and the returns of both groups.
@@ -215,6 +216,7 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
     }
+    _frames_per_second: ClassVar[int] = 10
     _columns = frozenset(
         ["is_init", "step_count", ("adversary", "episode_reward"), ("agent", "episode_reward")]
     )
@@ -392,6 +394,11 @@ class SimpleTagTrain(GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
             "is_init": next_.is_init,
             "step_count": next_.step_count,
         }
+
+    def _picture(self, root: SimpleTagTrainRoot) -> Picture:
+        return simple_tag_picture(
+            simple_tag_render(self.env_consts, root.adversary_position, root.agent_position, root.obstacle)
+        )
 
 
 if TYPE_CHECKING:

@@ -2,62 +2,64 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0e97acd4c18a24d62e022f2a049345712f37342e82b25239c2294ecb460d4b1f
+# specgen: sha256=563e9af03ecd4d1dd54c2b77a308ba35de6a3839b0f94c3ce2ae236bab49eacc
 """The generated envs."""
 
 from .acrobot import (
     Acrobot, AcrobotData, AcrobotGym, AcrobotGymData, AcrobotGymNext, AcrobotGymNextData, AcrobotGymRoot,
-    AcrobotNext, AcrobotNextData, AcrobotParams, AcrobotRoot,
+    AcrobotNext, AcrobotNextData, AcrobotParams, AcrobotPicture, AcrobotRoot,
 )
 from .cartpole import (
     CartPole, CartPoleData, CartPoleGym, CartPoleGymData, CartPoleGymNext, CartPoleGymNextData,
-    CartPoleGymRoot, CartPoleNext, CartPoleNextData, CartPoleParams, CartPoleRoot,
+    CartPoleGymRoot, CartPoleNext, CartPoleNextData, CartPoleParams, CartPolePicture, CartPoleRoot,
 )
 from .cliff_walking import (
     CliffWalking, CliffWalkingConsts, CliffWalkingData, CliffWalkingNext, CliffWalkingNextData,
-    CliffWalkingParams, CliffWalkingRoot,
+    CliffWalkingParams, CliffWalkingPicture, CliffWalkingRoot,
 )
 from .frozen_lake import (
     FrozenLake, FrozenLake8x8, FrozenLake8x8Consts, FrozenLake8x8Data, FrozenLake8x8Next,
-    FrozenLake8x8NextData, FrozenLake8x8Params, FrozenLake8x8Root, FrozenLakeConsts, FrozenLakeData,
-    FrozenLakeNext, FrozenLakeNextData, FrozenLakeParams, FrozenLakeRoot,
+    FrozenLake8x8NextData, FrozenLake8x8Params, FrozenLake8x8Picture, FrozenLake8x8Root, FrozenLakeConsts,
+    FrozenLakeData, FrozenLakeNext, FrozenLakeNextData, FrozenLakeParams, FrozenLakePicture, FrozenLakeRoot,
 )
 from .mountain_car import (
     MountainCar, MountainCarContinuous, MountainCarContinuousData, MountainCarContinuousGym,
     MountainCarContinuousGymData, MountainCarContinuousGymNext, MountainCarContinuousGymNextData,
     MountainCarContinuousGymRoot, MountainCarContinuousNext, MountainCarContinuousNextData,
-    MountainCarContinuousParams, MountainCarContinuousRoot, MountainCarData, MountainCarGym,
-    MountainCarGymData, MountainCarGymNext, MountainCarGymNextData, MountainCarGymRoot, MountainCarNext,
-    MountainCarNextData, MountainCarParams, MountainCarRoot,
+    MountainCarContinuousParams, MountainCarContinuousPicture, MountainCarContinuousRoot, MountainCarData,
+    MountainCarGym, MountainCarGymData, MountainCarGymNext, MountainCarGymNextData, MountainCarGymRoot,
+    MountainCarNext, MountainCarNextData, MountainCarParams, MountainCarPicture, MountainCarRoot,
 )
 from .pendulum import (
     Pendulum, PendulumData, PendulumGym, PendulumGymData, PendulumGymNext, PendulumGymNextData,
-    PendulumGymRoot, PendulumNext, PendulumNextData, PendulumParams, PendulumRoot,
+    PendulumGymRoot, PendulumNext, PendulumNextData, PendulumParams, PendulumPicture, PendulumRoot,
 )
 from .simple_tag import (
     SimpleTag, SimpleTagConstants, SimpleTagConsts, SimpleTagData, SimpleTagNext, SimpleTagNextData,
-    SimpleTagObservation, SimpleTagParams, SimpleTagReward, SimpleTagRoot,
+    SimpleTagObservation, SimpleTagParams, SimpleTagPicture, SimpleTagReward, SimpleTagRoot,
 )
-from .taxi import Taxi, TaxiConsts, TaxiData, TaxiNext, TaxiNextData, TaxiRoot
+from .taxi import Taxi, TaxiConsts, TaxiData, TaxiNext, TaxiNextData, TaxiPicture, TaxiRoot
 
 __all__ = [
     "Acrobot", "AcrobotData", "AcrobotGym", "AcrobotGymData", "AcrobotGymNext", "AcrobotGymNextData",
-    "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotRoot", "CartPole",
-    "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
-    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPoleRoot", "CliffWalking",
-    "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext", "CliffWalkingNextData",
-    "CliffWalkingParams", "CliffWalkingRoot", "FrozenLake", "FrozenLake8x8", "FrozenLake8x8Consts",
-    "FrozenLake8x8Data", "FrozenLake8x8Next", "FrozenLake8x8NextData", "FrozenLake8x8Params",
-    "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData", "FrozenLakeNext", "FrozenLakeNextData",
-    "FrozenLakeParams", "FrozenLakeRoot", "MountainCar", "MountainCarContinuous", "MountainCarContinuousData",
-    "MountainCarContinuousGym", "MountainCarContinuousGymData", "MountainCarContinuousGymNext",
-    "MountainCarContinuousGymNextData", "MountainCarContinuousGymRoot", "MountainCarContinuousNext",
-    "MountainCarContinuousNextData", "MountainCarContinuousParams", "MountainCarContinuousRoot",
+    "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotPicture", "AcrobotRoot",
+    "CartPole", "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
+    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPolePicture",
+    "CartPoleRoot", "CliffWalking", "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext",
+    "CliffWalkingNextData", "CliffWalkingParams", "CliffWalkingPicture", "CliffWalkingRoot", "FrozenLake",
+    "FrozenLake8x8", "FrozenLake8x8Consts", "FrozenLake8x8Data", "FrozenLake8x8Next", "FrozenLake8x8NextData",
+    "FrozenLake8x8Params", "FrozenLake8x8Picture", "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData",
+    "FrozenLakeNext", "FrozenLakeNextData", "FrozenLakeParams", "FrozenLakePicture", "FrozenLakeRoot",
+    "MountainCar", "MountainCarContinuous", "MountainCarContinuousData", "MountainCarContinuousGym",
+    "MountainCarContinuousGymData", "MountainCarContinuousGymNext", "MountainCarContinuousGymNextData",
+    "MountainCarContinuousGymRoot", "MountainCarContinuousNext", "MountainCarContinuousNextData",
+    "MountainCarContinuousParams", "MountainCarContinuousPicture", "MountainCarContinuousRoot",
     "MountainCarData", "MountainCarGym", "MountainCarGymData", "MountainCarGymNext", "MountainCarGymNextData",
-    "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarRoot",
-    "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext", "PendulumGymNextData",
-    "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumRoot", "SimpleTag",
-    "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext", "SimpleTagNextData",
-    "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts",
-    "TaxiData", "TaxiNext", "TaxiNextData", "TaxiRoot",
+    "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarPicture",
+    "MountainCarRoot", "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext",
+    "PendulumGymNextData", "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams",
+    "PendulumPicture", "PendulumRoot", "SimpleTag", "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData",
+    "SimpleTagNext", "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams", "SimpleTagPicture",
+    "SimpleTagReward", "SimpleTagRoot", "Taxi", "TaxiConsts", "TaxiData", "TaxiNext", "TaxiNextData",
+    "TaxiPicture", "TaxiRoot",
 ]

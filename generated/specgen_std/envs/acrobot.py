@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=854e8c987a862ab81e6a471e0abcc6fb8cd1a6ef3c7390a49577aa328bf3af89
+# specgen: sha256=535a4d832d9f14abfba8df8d47d85dd480818b92ad9cbde4a9507dab72d233e7
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.functional import rk4
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acrobot", "AcrobotData", "AcrobotGym", "AcrobotGymData", "AcrobotGymNext", "AcrobotGymNextData",
-    "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotRoot",
+    "AcrobotGymRoot", "AcrobotNext", "AcrobotNextData", "AcrobotParams", "AcrobotPicture", "AcrobotRoot",
 ]
 
 
@@ -190,7 +191,70 @@ def acrobot_observe(theta1: Tensor, theta2: Tensor, dtheta1: Tensor, dtheta2: Te
     )
 
 
-class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
+class AcrobotPicture(NamedTuple):
+    """What `acrobot_render` returns."""
+
+    upper_arm_to_x: Float32[Tensor, "*batch"]
+    upper_arm_to_y: Float32[Tensor, "*batch"]
+    forearm_from_x: Float32[Tensor, "*batch"]
+    forearm_from_y: Float32[Tensor, "*batch"]
+    forearm_to_x: Float32[Tensor, "*batch"]
+    forearm_to_y: Float32[Tensor, "*batch"]
+    elbow_at_x: Float32[Tensor, "*batch"]
+    elbow_at_y: Float32[Tensor, "*batch"]
+
+
+def acrobot_render(params: AcrobotParams, theta1: Tensor, theta2: Tensor) -> AcrobotPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        params: constructor keywords of the environment.
+        theta1, theta2: as in `AcrobotRoot`.
+    """
+    # envs.Acrobot.render
+    elbow_x = params.link_length_1 * torch.sin(theta1)
+    elbow_y = -params.link_length_1 * torch.cos(theta1)
+    end_x = elbow_x + torch.sin(theta1 + theta2)
+    end_y = elbow_y - torch.cos(theta1 + theta2)
+    upper_arm_to_x = elbow_x
+    upper_arm_to_y = elbow_y
+    forearm_from_x = elbow_x
+    forearm_from_y = elbow_y
+    forearm_to_x = end_x
+    forearm_to_y = end_y
+    elbow_at_x = elbow_x
+    elbow_at_y = elbow_y
+    return AcrobotPicture(
+        upper_arm_to_x=upper_arm_to_x, upper_arm_to_y=upper_arm_to_y, forearm_from_x=forearm_from_x,
+        forearm_from_y=forearm_from_y, forearm_to_x=forearm_to_x, forearm_to_y=forearm_to_y,
+        elbow_at_x=elbow_at_x, elbow_at_y=elbow_at_y,
+    )
+
+
+def acrobot_picture(numbers: AcrobotPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(500, 500), x=(-2.2, 2.2), y=(-2.2, 2.2), background="white")
+    picture.line("goal", start=(-2.2, 1.0), end=(2.2, 1.0))
+    picture.line(
+        "upper_arm",
+        start=(0.0, 0.0),
+        end=(numbers.upper_arm_to_x, numbers.upper_arm_to_y),
+        color="#00cccc",
+        width=23,
+    )
+    picture.circle("shoulder", at=(0.0, 0.0), radius=0.1, color="#cccc00")
+    picture.line(
+        "forearm",
+        start=(numbers.forearm_from_x, numbers.forearm_from_y),
+        end=(numbers.forearm_to_x, numbers.forearm_to_y),
+        color="#00cccc",
+        width=23,
+    )
+    picture.circle("elbow", at=(numbers.elbow_at_x, numbers.elbow_at_y), radius=0.1, color="#cccc00")
+    return picture
+
+
+class Acrobot(RenderedEnv, GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
     """Drive the joint between two links until their free end is one link length above the pivot.
 
     Dynamics (the book's) and rewards are those of Gymnasium's Acrobot-v1, without its time limit.
@@ -209,6 +273,7 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
 
     params: AcrobotParams
     _root_record = AcrobotRoot
+    _frames_per_second: ClassVar[int] = 15
 
     def __init__(
         self, *, dt: float = 0.2, link_length_1: float = 1.0, link_mass_1: float = 1.0,
@@ -289,6 +354,9 @@ class Acrobot(GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
             **next_._asdict(),
             "reward": acrobot_reward(next_.terminated),
         }
+
+    def _picture(self, root: AcrobotRoot) -> Picture:
+        return acrobot_picture(acrobot_render(self.params, root.theta1, root.theta2))
 
 
 class AcrobotGymRoot(NamedTuple):

@@ -2,18 +2,19 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=168ee7c5c9a7b75bac9f3c49a9a66460a392dbe852ab63c5590363ec7c2eaddd
+# specgen: sha256=1244edfc21f46bbbbf3038ba15135c50427aeaaa9405ef826a0def59d183763f
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CartPole", "CartPoleData", "CartPoleGym", "CartPoleGymData", "CartPoleGymNext", "CartPoleGymNextData",
-    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPoleRoot",
+    "CartPoleGymRoot", "CartPoleNext", "CartPoleNextData", "CartPoleParams", "CartPolePicture",
+    "CartPoleRoot",
 ]
 
 
@@ -155,7 +157,66 @@ def cart_pole_observe(x: Tensor, x_dot: Tensor, theta: Tensor, theta_dot: Tensor
     return torch.stack((x, x_dot, theta, theta_dot), dim=-1)
 
 
-class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
+class CartPolePicture(NamedTuple):
+    """What `cart_pole_render` returns."""
+
+    view_left: Float32[Tensor, "*batch"]
+    view_right: Float32[Tensor, "*batch"]
+    track_from_x: Float32[Tensor, "*batch"]
+    track_to_x: Float32[Tensor, "*batch"]
+    cart_at_x: Float32[Tensor, "*batch"]
+    pole_from_x: Float32[Tensor, "*batch"]
+    pole_from_y: Float32[Tensor, "*batch"]
+    pole_to_x: Float32[Tensor, "*batch"]
+    pole_to_y: Float32[Tensor, "*batch"]
+    axle_at_x: Float32[Tensor, "*batch"]
+
+
+def cart_pole_render(params: CartPoleParams, x: Tensor, theta: Tensor) -> CartPolePicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        params: constructor keywords of the environment.
+        x, theta: as in `CartPoleRoot`.
+    """
+    # envs.CartPole.render
+    above = 2 * params.length - 0.04
+    view_left = torch.full_like(x, -params.x_threshold)
+    view_right = torch.full_like(x, params.x_threshold)
+    track_from_x = torch.full_like(x, -params.x_threshold)
+    track_to_x = torch.full_like(x, params.x_threshold)
+    cart_at_x = x
+    pole_from_x = x - 0.04 * torch.sin(theta)
+    pole_from_y = 0.06 - 0.04 * torch.cos(theta)
+    pole_to_x = x + above * torch.sin(theta)
+    pole_to_y = 0.06 + above * torch.cos(theta)
+    axle_at_x = x
+    return CartPolePicture(
+        view_left=view_left, view_right=view_right, track_from_x=track_from_x, track_to_x=track_to_x,
+        cart_at_x=cart_at_x, pole_from_x=pole_from_x, pole_from_y=pole_from_y, pole_to_x=pole_to_x,
+        pole_to_y=pole_to_y, axle_at_x=axle_at_x,
+    )
+
+
+def cart_pole_picture(numbers: CartPolePicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(
+        size=(600, 400), x=(numbers.view_left, numbers.view_right), y=(-0.8, 2.4), background="white"
+    )
+    picture.line("track", start=(numbers.track_from_x, 0.0), end=(numbers.track_to_x, 0.0))
+    picture.rectangle("cart", at=(numbers.cart_at_x, 0.0), size=(0.4, 0.24))
+    picture.line(
+        "pole",
+        start=(numbers.pole_from_x, numbers.pole_from_y),
+        end=(numbers.pole_to_x, numbers.pole_to_y),
+        color="#ca9865",
+        width=10,
+    )
+    picture.circle("axle", at=(numbers.axle_at_x, 0.06), radius=0.04, color="#8184cb")
+    return picture
+
+
+class CartPole(RenderedEnv, GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
     """Push a cart left or right so that the pole on it stays up.
 
     Dynamics, thresholds and rewards are those of Gymnasium's CartPole-v1, without its time limit.
@@ -173,6 +234,7 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
 
     params: CartPoleParams
     _root_record = CartPoleRoot
+    _frames_per_second: ClassVar[int] = 50
 
     def __init__(
         self, *, gravity: float = 9.8, masscart: float = 1.0, masspole: float = 0.1, length: float = 0.5,
@@ -252,6 +314,9 @@ class CartPole(GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
             **next_._asdict(),
             "reward": cart_pole_reward(next_.terminated),
         }
+
+    def _picture(self, root: CartPoleRoot) -> Picture:
+        return cart_pole_picture(cart_pole_render(self.params, root.x, root.theta))
 
 
 class CartPoleGymRoot(NamedTuple):

@@ -2,17 +2,18 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bdd17926ab227161217c1b27aff548ee381ba2520837a05b613e483c9a60df5a
+# specgen: sha256=04ff8fbfa36a67c9f3955a888ea39ce71e0a59f4d8e5977349249604e70c7007
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CliffWalking", "CliffWalkingConsts", "CliffWalkingData", "CliffWalkingNext", "CliffWalkingNextData",
-    "CliffWalkingParams", "CliffWalkingRoot",
+    "CliffWalkingParams", "CliffWalkingPicture", "CliffWalkingRoot",
 ]
 
 
@@ -114,7 +115,54 @@ def cliff_walking_observe(cell: Tensor) -> Tensor:
     return cell
 
 
-class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
+class CliffWalkingPicture(NamedTuple):
+    """What `cliff_walking_render` returns."""
+
+    ground_at_x: Float32[Tensor, "*batch 48"]
+    ground_at_y: Float32[Tensor, "*batch 48"]
+    ground_color: Int64[Tensor, "*batch 48"]
+    walker_at_x: Float32[Tensor, "*batch"]
+    walker_at_y: Float32[Tensor, "*batch"]
+
+
+def cliff_walking_render(cell: Tensor) -> CliffWalkingPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        cell: as in `CliffWalkingRoot`.
+    """
+    batch = cell.shape
+    # envs.CliffWalking.render
+    k = torch.arange(48, dtype=torch.int64, device=cell.device)
+    row_of = k // 12
+    column_of = k % 12
+    cliff = (row_of == 3) & (column_of > 0) & (column_of < 11)
+    ground_at_x = (column_of.to(torch.float32) + 0.5).expand(*batch, 48).clone()
+    ground_at_y = (row_of.to(torch.float32) + 0.5).expand(*batch, 48).clone()
+    ground_color = torch.where(cliff, 1, torch.where(k == 47, 2, 0)).expand(*batch, 48).clone()
+    walker_at_x = (cell % 12).to(torch.float32) + 0.5
+    walker_at_y = (cell // 12).to(torch.float32) + 0.5
+    return CliffWalkingPicture(
+        ground_at_x=ground_at_x, ground_at_y=ground_at_y, ground_color=ground_color, walker_at_x=walker_at_x,
+        walker_at_y=walker_at_y,
+    )
+
+
+def cliff_walking_picture(numbers: CliffWalkingPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(768, 256), x=(0.0, 12.0), y=(4.0, 0.0), background="white")
+    picture.rectangle(
+        "ground",
+        at=(numbers.ground_at_x, numbers.ground_at_y),
+        size=(1.0, 1.0),
+        color=(numbers.ground_color, ["#b7c9a8", "#6b4f3f", "#f4d35e"]),
+        outline="#8fa47f",
+    )
+    picture.circle("walker", at=(numbers.walker_at_x, numbers.walker_at_y), radius=0.28, color="royalblue")
+    return picture
+
+
+class CliffWalking(RenderedEnv, GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
     """Walk from the south-west corner to the south-east one; who steps off the cliff between them begins
     again. Transitions and rewards are those of Gymnasium's CliffWalking-v1.
 
@@ -129,6 +177,7 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
     params: CliffWalkingParams
     consts: CliffWalkingConsts
     _root_record = CliffWalkingRoot
+    _frames_per_second: ClassVar[int] = 4
 
     def __init__(
         self, *, is_slippery: bool = False, batch_size: Sequence[int] = (),
@@ -182,6 +231,9 @@ class CliffWalking(GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
         self, root: CliffWalkingRoot, actions: tuple[Tensor, ...], next_: CliffWalkingNext
     ) -> dict[str, Any]:
         return {"observation": cliff_walking_observe(next_.cell), **next_._asdict()}
+
+    def _picture(self, root: CliffWalkingRoot) -> Picture:
+        return cliff_walking_picture(cliff_walking_render(root.cell))
 
 
 if TYPE_CHECKING:

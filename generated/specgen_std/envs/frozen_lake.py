@@ -2,17 +2,18 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f15bbd141d6621da5effae9976212f02b29d0f42c6c24a804799316720dcc2ab
+# specgen: sha256=50d6d9a136c945d0692ac4b243dbdff413daea56232d0bf5e1dfe0f85382de47
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FrozenLake", "FrozenLake8x8", "FrozenLake8x8Consts", "FrozenLake8x8Data", "FrozenLake8x8Next",
-    "FrozenLake8x8NextData", "FrozenLake8x8Params", "FrozenLake8x8Root", "FrozenLakeConsts", "FrozenLakeData",
-    "FrozenLakeNext", "FrozenLakeNextData", "FrozenLakeParams", "FrozenLakeRoot",
+    "FrozenLake8x8NextData", "FrozenLake8x8Params", "FrozenLake8x8Picture", "FrozenLake8x8Root",
+    "FrozenLakeConsts", "FrozenLakeData", "FrozenLakeNext", "FrozenLakeNextData", "FrozenLakeParams",
+    "FrozenLakePicture", "FrozenLakeRoot",
 ]
 
 
@@ -133,7 +135,64 @@ def frozen_lake_observe(cell: Tensor) -> Tensor:
     return cell
 
 
-class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
+class FrozenLakePicture(NamedTuple):
+    """What `frozen_lake_render` returns."""
+
+    tile_at_x: Float32[Tensor, "*batch 16"]
+    tile_at_y: Float32[Tensor, "*batch 16"]
+    tile_color: Int64[Tensor, "*batch 16"]
+    goal_at_x: Float32[Tensor, "*batch 16"]
+    goal_at_y: Float32[Tensor, "*batch 16"]
+    goal_when: Bool[Tensor, "*batch 16"]
+    walker_at_x: Float32[Tensor, "*batch"]
+    walker_at_y: Float32[Tensor, "*batch"]
+
+
+def frozen_lake_render(consts: FrozenLakeConsts, cell: Tensor) -> FrozenLakePicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        consts: constant tables of the environment.
+        cell: as in `FrozenLakeRoot`.
+    """
+    batch = cell.shape
+    # envs.FrozenLake.render
+    k = torch.arange(16, dtype=torch.int64, device=cell.device)
+    x = (k % 4).to(torch.float32) + 0.5
+    y = (k // 4).to(torch.float32) + 0.5
+    tile_at_x = x.expand(*batch, 16).clone()
+    tile_at_y = y.expand(*batch, 16).clone()
+    tile_color = consts.tiles.expand(*batch, 16).clone()
+    goal_at_x = x.expand(*batch, 16).clone()
+    goal_at_y = y.expand(*batch, 16).clone()
+    goal_when = (consts.tiles == 2).expand(*batch, 16).clone()
+    walker_at_x = (cell % 4).to(torch.float32) + 0.5
+    walker_at_y = (cell // 4).to(torch.float32) + 0.5
+    return FrozenLakePicture(
+        tile_at_x=tile_at_x, tile_at_y=tile_at_y, tile_color=tile_color, goal_at_x=goal_at_x,
+        goal_at_y=goal_at_y, goal_when=goal_when, walker_at_x=walker_at_x, walker_at_y=walker_at_y,
+    )
+
+
+def frozen_lake_picture(numbers: FrozenLakePicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(256, 256), x=(0.0, 4.0), y=(4.0, 0.0), background="white")
+    picture.rectangle(
+        "tile",
+        at=(numbers.tile_at_x, numbers.tile_at_y),
+        size=(1.0, 1.0),
+        color=(numbers.tile_color, ["#dcecf5", "#2b4c6f", "#f4d35e"]),
+        outline="#9fb8c8",
+    )
+    picture.label("start", at=(0.5, 0.5), text="S", height=20)
+    picture.label(
+        "goal", at=(numbers.goal_at_x, numbers.goal_at_y), text="G", height=20, when=numbers.goal_when
+    )
+    picture.circle("walker", at=(numbers.walker_at_x, numbers.walker_at_y), radius=0.28, color="seagreen")
+    return picture
+
+
+class FrozenLake(RenderedEnv, GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     """Walk from the north-west corner of a 4x4 lake to the south-east one.
 
     Transitions and rewards are those of Gymnasium's FrozenLake-v1, without its time limit: on slippery
@@ -150,6 +209,7 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     params: FrozenLakeParams
     consts: FrozenLakeConsts
     _root_record = FrozenLakeRoot
+    _frames_per_second: ClassVar[int] = 4
 
     def __init__(
         self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333,
@@ -212,6 +272,9 @@ class FrozenLake(GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
             **next_._asdict(),
             "reward": frozen_lake_reward(self.consts, root.cell, next_.cell),
         }
+
+    def _picture(self, root: FrozenLakeRoot) -> Picture:
+        return frozen_lake_picture(frozen_lake_render(self.consts, root.cell))
 
 
 class FrozenLake8x8Params(NamedTuple):
@@ -319,7 +382,64 @@ def frozen_lake8x8_observe(cell: Tensor) -> Tensor:
     return cell
 
 
-class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
+class FrozenLake8x8Picture(NamedTuple):
+    """What `frozen_lake8x8_render` returns."""
+
+    tile_at_x: Float32[Tensor, "*batch 64"]
+    tile_at_y: Float32[Tensor, "*batch 64"]
+    tile_color: Int64[Tensor, "*batch 64"]
+    goal_at_x: Float32[Tensor, "*batch 64"]
+    goal_at_y: Float32[Tensor, "*batch 64"]
+    goal_when: Bool[Tensor, "*batch 64"]
+    walker_at_x: Float32[Tensor, "*batch"]
+    walker_at_y: Float32[Tensor, "*batch"]
+
+
+def frozen_lake8x8_render(consts: FrozenLake8x8Consts, cell: Tensor) -> FrozenLake8x8Picture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        consts: constant tables of the environment.
+        cell: as in `FrozenLake8x8Root`.
+    """
+    batch = cell.shape
+    # envs.FrozenLake8x8.render
+    k = torch.arange(64, dtype=torch.int64, device=cell.device)
+    x = (k % 8).to(torch.float32) + 0.5
+    y = (k // 8).to(torch.float32) + 0.5
+    tile_at_x = x.expand(*batch, 64).clone()
+    tile_at_y = y.expand(*batch, 64).clone()
+    tile_color = consts.tiles.expand(*batch, 64).clone()
+    goal_at_x = x.expand(*batch, 64).clone()
+    goal_at_y = y.expand(*batch, 64).clone()
+    goal_when = (consts.tiles == 2).expand(*batch, 64).clone()
+    walker_at_x = (cell % 8).to(torch.float32) + 0.5
+    walker_at_y = (cell // 8).to(torch.float32) + 0.5
+    return FrozenLake8x8Picture(
+        tile_at_x=tile_at_x, tile_at_y=tile_at_y, tile_color=tile_color, goal_at_x=goal_at_x,
+        goal_at_y=goal_at_y, goal_when=goal_when, walker_at_x=walker_at_x, walker_at_y=walker_at_y,
+    )
+
+
+def frozen_lake8x8_picture(numbers: FrozenLake8x8Picture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(512, 512), x=(0.0, 8.0), y=(8.0, 0.0), background="white")
+    picture.rectangle(
+        "tile",
+        at=(numbers.tile_at_x, numbers.tile_at_y),
+        size=(1.0, 1.0),
+        color=(numbers.tile_color, ["#dcecf5", "#2b4c6f", "#f4d35e"]),
+        outline="#9fb8c8",
+    )
+    picture.label("start", at=(0.5, 0.5), text="S", height=20)
+    picture.label(
+        "goal", at=(numbers.goal_at_x, numbers.goal_at_y), text="G", height=20, when=numbers.goal_when
+    )
+    picture.circle("walker", at=(numbers.walker_at_x, numbers.walker_at_y), radius=0.28, color="seagreen")
+    return picture
+
+
+class FrozenLake8x8(RenderedEnv, GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
     """The same on a lake of 8x8 cells.
 
     Transitions and rewards are those of Gymnasium's FrozenLake8x8-v1, without its time limit.
@@ -335,6 +455,7 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
     params: FrozenLake8x8Params
     consts: FrozenLake8x8Consts
     _root_record = FrozenLake8x8Root
+    _frames_per_second: ClassVar[int] = 4
 
     def __init__(
         self, *, is_slippery: bool = True, success_rate: float = 0.3333333333333333,
@@ -464,6 +585,9 @@ class FrozenLake8x8(GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
             **next_._asdict(),
             "reward": frozen_lake8x8_reward(self.consts, root.cell, next_.cell),
         }
+
+    def _picture(self, root: FrozenLake8x8Root) -> Picture:
+        return frozen_lake8x8_picture(frozen_lake8x8_render(self.consts, root.cell))
 
 
 if TYPE_CHECKING:

@@ -2,17 +2,19 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7e16ce3f5b4ce2f906c36e65f5428ac5c4df7f6764663b6dd15f3661d7fe33ef
+# specgen: sha256=79e7d7b5aa2efc8e9ae74aedf2e9426004eafc371264e0c1ee3beefa44aca913
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -29,9 +31,10 @@ __all__ = [
     "MountainCar", "MountainCarContinuous", "MountainCarContinuousData", "MountainCarContinuousGym",
     "MountainCarContinuousGymData", "MountainCarContinuousGymNext", "MountainCarContinuousGymNextData",
     "MountainCarContinuousGymRoot", "MountainCarContinuousNext", "MountainCarContinuousNextData",
-    "MountainCarContinuousParams", "MountainCarContinuousRoot", "MountainCarData", "MountainCarGym",
-    "MountainCarGymData", "MountainCarGymNext", "MountainCarGymNextData", "MountainCarGymRoot",
-    "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarRoot",
+    "MountainCarContinuousParams", "MountainCarContinuousPicture", "MountainCarContinuousRoot",
+    "MountainCarData", "MountainCarGym", "MountainCarGymData", "MountainCarGymNext", "MountainCarGymNextData",
+    "MountainCarGymRoot", "MountainCarNext", "MountainCarNextData", "MountainCarParams", "MountainCarPicture",
+    "MountainCarRoot",
 ]
 
 
@@ -131,7 +134,95 @@ def mountain_car_observe(position: Tensor, velocity: Tensor) -> Tensor:
     return torch.stack((position, velocity), dim=-1)
 
 
-class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
+class MountainCarPicture(NamedTuple):
+    """What `mountain_car_render` returns."""
+
+    hill_x: Float32[Tensor, "*batch 100"]
+    hill_y: Float32[Tensor, "*batch 100"]
+    pole_from_x: Float32[Tensor, "*batch"]
+    pole_from_y: Float32[Tensor, "*batch"]
+    pole_to_x: Float32[Tensor, "*batch"]
+    pole_to_y: Float32[Tensor, "*batch"]
+    flag_x: Float32[Tensor, "*batch 3"]
+    flag_y: Float32[Tensor, "*batch 3"]
+    car_at_x: Float32[Tensor, "*batch"]
+    car_at_y: Float32[Tensor, "*batch"]
+    car_angle: Float32[Tensor, "*batch"]
+    wheels_at_x: Float32[Tensor, "*batch 2"]
+    wheels_at_y: Float32[Tensor, "*batch 2"]
+
+
+def mountain_car_render(params: MountainCarParams, position: Tensor) -> MountainCarPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        params: constructor keywords of the environment.
+        position: as in `MountainCarRoot`.
+    """
+    batch = position.shape
+    # envs.MountainCar.render
+    track = -1.2 + 1.8 * torch.arange(100, dtype=torch.int64, device=position.device).to(torch.float32) / 99
+    height = 0.45 * torch.sin(3 * position) + 0.55
+    slope = torch.cos(3 * position)
+    body_x = position - 0.03 * torch.sin(slope)
+    body_y = height + 0.03 + 0.03 * torch.cos(slope)
+    goal_height = 0.45 * math.sin(3 * params.goal_position) + 0.55
+    hill_x = track.expand(*batch, 100).clone()
+    hill_y = (0.45 * torch.sin(3 * track) + 0.55).expand(*batch, 100).clone()
+    pole_from_x = torch.full_like(position, params.goal_position)
+    pole_from_y = torch.full_like(position, goal_height)
+    pole_to_x = torch.full_like(position, params.goal_position)
+    pole_to_y = torch.full_like(position, goal_height + 0.15)
+    flag_x = (
+        torch.tensor(
+            (params.goal_position, params.goal_position, params.goal_position + 0.075),
+            dtype=torch.float32,
+            device=position.device,
+        )
+        .expand(*batch, 3)
+        .clone()
+    )
+    flag_y = (
+        torch.tensor(
+            (goal_height + 0.15, goal_height + 0.12, goal_height + 0.135),
+            dtype=torch.float32,
+            device=position.device,
+        )
+        .expand(*batch, 3)
+        .clone()
+    )
+    car_at_x = body_x
+    car_at_y = body_y
+    car_angle = slope
+    wheels_at_x = position.unsqueeze(-1) + torch.tensor(
+        (-0.03, 0.03), dtype=torch.float32, device=position.device
+    ) * torch.cos(slope).unsqueeze(-1)
+    wheels_at_y = (height + 0.03).unsqueeze(-1) + torch.tensor(
+        (-0.03, 0.03), dtype=torch.float32, device=height.device
+    ) * torch.sin(slope).unsqueeze(-1)
+    return MountainCarPicture(
+        hill_x=hill_x, hill_y=hill_y, pole_from_x=pole_from_x, pole_from_y=pole_from_y, pole_to_x=pole_to_x,
+        pole_to_y=pole_to_y, flag_x=flag_x, flag_y=flag_y, car_at_x=car_at_x, car_at_y=car_at_y,
+        car_angle=car_angle, wheels_at_x=wheels_at_x, wheels_at_y=wheels_at_y,
+    )
+
+
+def mountain_car_picture(numbers: MountainCarPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(600, 400), x=(-1.2, 0.6), y=(0.0, 1.2), background="white")
+    picture.polyline("hill", x=numbers.hill_x, y=numbers.hill_y)
+    picture.line(
+        "pole", start=(numbers.pole_from_x, numbers.pole_from_y), end=(numbers.pole_to_x, numbers.pole_to_y)
+    )
+    picture.polygon("flag", x=numbers.flag_x, y=numbers.flag_y, color="#cccc00", outline="black")
+    picture.rectangle(
+        "car", at=(numbers.car_at_x, numbers.car_at_y), size=(0.12, 0.06), angle=numbers.car_angle
+    )
+    picture.circle("wheels", at=(numbers.wheels_at_x, numbers.wheels_at_y), radius=0.024, color="gray")
+    return picture
+
+
+class MountainCar(RenderedEnv, GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
     """Push left, not at all, or right until the car stands on the right hill.
 
     Dynamics and rewards are those of Gymnasium's MountainCar-v0, without its time limit.
@@ -147,6 +238,7 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
 
     params: MountainCarParams
     _root_record = MountainCarRoot
+    _frames_per_second: ClassVar[int] = 30
 
     def __init__(
         self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
@@ -206,6 +298,9 @@ class MountainCar(GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
             **next_._asdict(),
             "reward": mountain_car_reward(next_.terminated),
         }
+
+    def _picture(self, root: MountainCarRoot) -> Picture:
+        return mountain_car_picture(mountain_car_render(self.params, root.position))
 
 
 class MountainCarContinuousParams(NamedTuple):
@@ -303,7 +398,99 @@ def mountain_car_continuous_observe(position: Tensor, velocity: Tensor) -> Tenso
     return torch.stack((position, velocity), dim=-1)
 
 
-class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainCarContinuousSpecs"]):
+class MountainCarContinuousPicture(NamedTuple):
+    """What `mountain_car_continuous_render` returns."""
+
+    hill_x: Float32[Tensor, "*batch 100"]
+    hill_y: Float32[Tensor, "*batch 100"]
+    pole_from_x: Float32[Tensor, "*batch"]
+    pole_from_y: Float32[Tensor, "*batch"]
+    pole_to_x: Float32[Tensor, "*batch"]
+    pole_to_y: Float32[Tensor, "*batch"]
+    flag_x: Float32[Tensor, "*batch 3"]
+    flag_y: Float32[Tensor, "*batch 3"]
+    car_at_x: Float32[Tensor, "*batch"]
+    car_at_y: Float32[Tensor, "*batch"]
+    car_angle: Float32[Tensor, "*batch"]
+    wheels_at_x: Float32[Tensor, "*batch 2"]
+    wheels_at_y: Float32[Tensor, "*batch 2"]
+
+
+def mountain_car_continuous_render(
+    params: MountainCarContinuousParams, position: Tensor
+) -> MountainCarContinuousPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        params: constructor keywords of the environment.
+        position: as in `MountainCarContinuousRoot`.
+    """
+    batch = position.shape
+    # envs.MountainCarContinuous.render
+    track = -1.2 + 1.8 * torch.arange(100, dtype=torch.int64, device=position.device).to(torch.float32) / 99
+    height = 0.45 * torch.sin(3 * position) + 0.55
+    slope = torch.cos(3 * position)
+    body_x = position - 0.03 * torch.sin(slope)
+    body_y = height + 0.03 + 0.03 * torch.cos(slope)
+    goal_height = 0.45 * math.sin(3 * params.goal_position) + 0.55
+    hill_x = track.expand(*batch, 100).clone()
+    hill_y = (0.45 * torch.sin(3 * track) + 0.55).expand(*batch, 100).clone()
+    pole_from_x = torch.full_like(position, params.goal_position)
+    pole_from_y = torch.full_like(position, goal_height)
+    pole_to_x = torch.full_like(position, params.goal_position)
+    pole_to_y = torch.full_like(position, goal_height + 0.15)
+    flag_x = (
+        torch.tensor(
+            (params.goal_position, params.goal_position, params.goal_position + 0.075),
+            dtype=torch.float32,
+            device=position.device,
+        )
+        .expand(*batch, 3)
+        .clone()
+    )
+    flag_y = (
+        torch.tensor(
+            (goal_height + 0.15, goal_height + 0.12, goal_height + 0.135),
+            dtype=torch.float32,
+            device=position.device,
+        )
+        .expand(*batch, 3)
+        .clone()
+    )
+    car_at_x = body_x
+    car_at_y = body_y
+    car_angle = slope
+    wheels_at_x = position.unsqueeze(-1) + torch.tensor(
+        (-0.03, 0.03), dtype=torch.float32, device=position.device
+    ) * torch.cos(slope).unsqueeze(-1)
+    wheels_at_y = (height + 0.03).unsqueeze(-1) + torch.tensor(
+        (-0.03, 0.03), dtype=torch.float32, device=height.device
+    ) * torch.sin(slope).unsqueeze(-1)
+    return MountainCarContinuousPicture(
+        hill_x=hill_x, hill_y=hill_y, pole_from_x=pole_from_x, pole_from_y=pole_from_y, pole_to_x=pole_to_x,
+        pole_to_y=pole_to_y, flag_x=flag_x, flag_y=flag_y, car_at_x=car_at_x, car_at_y=car_at_y,
+        car_angle=car_angle, wheels_at_x=wheels_at_x, wheels_at_y=wheels_at_y,
+    )
+
+
+def mountain_car_continuous_picture(numbers: MountainCarContinuousPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(600, 400), x=(-1.2, 0.6), y=(0.0, 1.2), background="white")
+    picture.polyline("hill", x=numbers.hill_x, y=numbers.hill_y)
+    picture.line(
+        "pole", start=(numbers.pole_from_x, numbers.pole_from_y), end=(numbers.pole_to_x, numbers.pole_to_y)
+    )
+    picture.polygon("flag", x=numbers.flag_x, y=numbers.flag_y, color="#cccc00", outline="black")
+    picture.rectangle(
+        "car", at=(numbers.car_at_x, numbers.car_at_y), size=(0.12, 0.06), angle=numbers.car_angle
+    )
+    picture.circle("wheels", at=(numbers.wheels_at_x, numbers.wheels_at_y), radius=0.024, color="gray")
+    return picture
+
+
+class MountainCarContinuous(
+    RenderedEnv, GeneratedEnv["MountainCarContinuousData", "MountainCarContinuousSpecs"]
+):
     """The same valley with a motor of continuous strength, a cost for using it and 100 for arriving.
 
     Dynamics and rewards are those of Gymnasium's MountainCarContinuous-v0, without its time limit.
@@ -319,6 +506,7 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
 
     params: MountainCarContinuousParams
     _root_record = MountainCarContinuousRoot
+    _frames_per_second: ClassVar[int] = 30
 
     def __init__(
         self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
@@ -381,6 +569,9 @@ class MountainCarContinuous(GeneratedEnv["MountainCarContinuousData", "MountainC
             **next_._asdict(),
             "reward": mountain_car_continuous_reward(actions[0], next_.terminated),
         }
+
+    def _picture(self, root: MountainCarContinuousRoot) -> Picture:
+        return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
 
 
 class MountainCarGymRoot(NamedTuple):

@@ -2,18 +2,19 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=af56ea76ec1effe062891749328bd7ea1c6b93a417228176de407db18e386146
+# specgen: sha256=ee41f4be728665fcc4cbc34ec40ae030c3ce00094bf04bb09d2d24215defc97d
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Pendulum", "PendulumData", "PendulumGym", "PendulumGymData", "PendulumGymNext", "PendulumGymNextData",
-    "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumRoot",
+    "PendulumGymRoot", "PendulumNext", "PendulumNextData", "PendulumParams", "PendulumPicture",
+    "PendulumRoot",
 ]
 
 
@@ -130,7 +132,43 @@ def pendulum_observe(th: Tensor, thdot: Tensor) -> Tensor:
     return torch.stack((torch.cos(th), torch.sin(th), thdot), dim=-1)
 
 
-class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
+class PendulumPicture(NamedTuple):
+    """What `pendulum_render` returns."""
+
+    rod_to_x: Float32[Tensor, "*batch"]
+    rod_to_y: Float32[Tensor, "*batch"]
+    end_at_x: Float32[Tensor, "*batch"]
+    end_at_y: Float32[Tensor, "*batch"]
+
+
+def pendulum_render(params: PendulumParams, th: Tensor) -> PendulumPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        params: constructor keywords of the environment.
+        th: as in `PendulumRoot`.
+    """
+    # envs.Pendulum.render
+    tip_x = -params.l * torch.sin(th)
+    tip_y = params.l * torch.cos(th)
+    rod_to_x = tip_x
+    rod_to_y = tip_y
+    end_at_x = tip_x
+    end_at_y = tip_y
+    return PendulumPicture(rod_to_x=rod_to_x, rod_to_y=rod_to_y, end_at_x=end_at_x, end_at_y=end_at_y)
+
+
+def pendulum_picture(numbers: PendulumPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(500, 500), x=(-2.2, 2.2), y=(-2.2, 2.2), background="white")
+    picture.line("rod", start=(0.0, 0.0), end=(numbers.rod_to_x, numbers.rod_to_y), color="#cc4d4d", width=23)
+    picture.circle("end", at=(numbers.end_at_x, numbers.end_at_y), radius=0.1, color="#cc4d4d")
+    picture.circle("hub", at=(0.0, 0.0), radius=0.1, color="#cc4d4d")
+    picture.circle("axle", at=(0.0, 0.0), radius=0.05)
+    return picture
+
+
+class Pendulum(RenderedEnv, GeneratedEnv["PendulumData", "PendulumSpecs"]):
     """Swing a pendulum up and keep it there.
 
     It never terminates. Dynamics and rewards are those of Gymnasium's Pendulum-v1, without its time
@@ -147,6 +185,7 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
 
     params: PendulumParams
     _root_record = PendulumRoot
+    _frames_per_second: ClassVar[int] = 30
 
     def __init__(
         self, *, g: float = 10.0, m: float = 1.0, l: float = 1.0, dt: float = 0.05,
@@ -208,6 +247,9 @@ class Pendulum(GeneratedEnv["PendulumData", "PendulumSpecs"]):
             **next_._asdict(),
             "reward": pendulum_reward(root.th, root.thdot, actions[0]),
         }
+
+    def _picture(self, root: PendulumRoot) -> Picture:
+        return pendulum_picture(pendulum_render(self.params, root.th))
 
 
 class PendulumGymRoot(NamedTuple):

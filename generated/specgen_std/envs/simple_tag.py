@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8bb21e499f34909c08e9dbbb5514a67d445ba67e3ae911041f66beaee0824921
+# specgen: sha256=2cec9a37749651d05fa034cc353a2f1a20d579610bf43ae01e54ce6ae76c01da
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.functional import vector_norm
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SimpleTag", "SimpleTagConstants", "SimpleTagConsts", "SimpleTagData", "SimpleTagNext",
-    "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams", "SimpleTagReward", "SimpleTagRoot",
+    "SimpleTagNextData", "SimpleTagObservation", "SimpleTagParams", "SimpleTagPicture", "SimpleTagReward",
+    "SimpleTagRoot",
 ]
 
 
@@ -285,7 +287,86 @@ def simple_tag_observe(
     )
 
 
-class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
+class SimpleTagPicture(NamedTuple):
+    """What `simple_tag_render` returns."""
+
+    view_left: Float32[Tensor, "*batch"]
+    view_right: Float32[Tensor, "*batch"]
+    view_bottom: Float32[Tensor, "*batch"]
+    view_top: Float32[Tensor, "*batch"]
+    obstacles_at_x: Float32[Tensor, "*batch 2"]
+    obstacles_at_y: Float32[Tensor, "*batch 2"]
+    obstacles_radius: Float32[Tensor, "*batch 2"]
+    adversaries_at_x: Float32[Tensor, "*batch 3"]
+    adversaries_at_y: Float32[Tensor, "*batch 3"]
+    adversaries_radius: Float32[Tensor, "*batch 3"]
+    agents_at_x: Float32[Tensor, "*batch 1"]
+    agents_at_y: Float32[Tensor, "*batch 1"]
+    agents_radius: Float32[Tensor, "*batch 1"]
+
+
+def simple_tag_render(
+    consts: SimpleTagConsts, adversary_position: Tensor, agent_position: Tensor, obstacle: Tensor
+) -> SimpleTagPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        consts: constant tables of the environment.
+        adversary_position, agent_position, obstacle: as in `SimpleTagRoot`.
+    """
+    # envs.SimpleTag.render
+    extent = torch.clamp(
+        torch.abs(torch.cat((adversary_position, agent_position), dim=-2)).amax(dim=(-2, -1)) + 0.2, min=1.2
+    )
+    view_left = -extent
+    view_right = extent
+    view_bottom = -extent
+    view_top = extent
+    obstacles_at_x = obstacle[..., 0]
+    obstacles_at_y = obstacle[..., 1]
+    obstacles_radius = consts.radius[4:].expand(*extent.shape, 2).clone()
+    adversaries_at_x = adversary_position[..., 0]
+    adversaries_at_y = adversary_position[..., 1]
+    adversaries_radius = consts.radius[:3].expand(*extent.shape, 3).clone()
+    agents_at_x = agent_position[..., 0]
+    agents_at_y = agent_position[..., 1]
+    agents_radius = consts.radius[3:4].expand(*extent.shape, 1).clone()
+    return SimpleTagPicture(
+        view_left=view_left, view_right=view_right, view_bottom=view_bottom, view_top=view_top,
+        obstacles_at_x=obstacles_at_x, obstacles_at_y=obstacles_at_y, obstacles_radius=obstacles_radius,
+        adversaries_at_x=adversaries_at_x, adversaries_at_y=adversaries_at_y,
+        adversaries_radius=adversaries_radius, agents_at_x=agents_at_x, agents_at_y=agents_at_y,
+        agents_radius=agents_radius,
+    )
+
+
+def simple_tag_picture(numbers: SimpleTagPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(
+        size=(400, 400),
+        x=(numbers.view_left, numbers.view_right),
+        y=(numbers.view_bottom, numbers.view_top),
+        background="white",
+    )
+    picture.circle(
+        "obstacles",
+        at=(numbers.obstacles_at_x, numbers.obstacles_at_y),
+        radius=numbers.obstacles_radius,
+        color="#404040",
+    )
+    picture.circle(
+        "adversaries",
+        at=(numbers.adversaries_at_x, numbers.adversaries_at_y),
+        radius=numbers.adversaries_radius,
+        color="#d94040",
+    )
+    picture.circle(
+        "agents", at=(numbers.agents_at_x, numbers.agents_at_y), radius=numbers.agents_radius, color="#40a640"
+    )
+    return picture
+
+
+class SimpleTag(RenderedEnv, GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
     """Three slow adversaries chase one fast agent around obstacles.
 
     Every particle is a disc that pushes others away where they overlap; an action pushes its particle
@@ -342,6 +423,7 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
         "adversary": ["adversary_0", "adversary_1", "adversary_2"],
         "agent": ["agent_0"],
     }
+    _frames_per_second: ClassVar[int] = 10
 
     def __init__(
         self, *, dt: float = 0.1, damping: float = 0.25, contact_force: float = 100.0,
@@ -501,6 +583,11 @@ class SimpleTag(GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
             "terminated": next_.terminated,
             "truncated": next_.truncated,
         }
+
+    def _picture(self, root: SimpleTagRoot) -> Picture:
+        return simple_tag_picture(
+            simple_tag_render(self.consts, root.adversary_position, root.agent_position, root.obstacle)
+        )
 
 
 if TYPE_CHECKING:

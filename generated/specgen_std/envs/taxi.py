@@ -2,17 +2,18 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a60bd4374b78de5eedca65b33fc4b5a86f0d5a0d41e9075db5dedd4a05f0d06b
+# specgen: sha256=0f39456caebb3b5bae3872de9d4c8eca26c154e34191ca92986d4163dc36c138
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.spec_types import KeyTypes
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
-__all__ = ["Taxi", "TaxiConsts", "TaxiData", "TaxiNext", "TaxiNextData", "TaxiRoot"]
+__all__ = ["Taxi", "TaxiConsts", "TaxiData", "TaxiNext", "TaxiNextData", "TaxiPicture", "TaxiRoot"]
 
 
 class TaxiConsts(NamedTuple):
@@ -35,6 +36,10 @@ class TaxiConsts(NamedTuple):
     """where no wall is to the west"""
     stand_at: Tensor
     """the stand of each cell; 4 is none"""
+    stand_row: Tensor
+    """the row of each stand"""
+    stand_column: Tensor
+    """the column of each stand"""
 
 
 class TaxiRoot(NamedTuple):
@@ -144,7 +149,103 @@ def taxi_observe(row: Tensor, column: Tensor, passenger: Tensor, destination: Te
     return ((row * 5 + column) * 5 + passenger) * 4 + destination
 
 
-class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
+class TaxiPicture(NamedTuple):
+    """What `taxi_render` returns."""
+
+    stands_at_x: Float32[Tensor, "*batch 4"]
+    stands_at_y: Float32[Tensor, "*batch 4"]
+    stands_color: Int64[Tensor, "*batch 4"]
+    destination_mark_at_x: Float32[Tensor, "*batch"]
+    destination_mark_at_y: Float32[Tensor, "*batch"]
+    walls_from_x: Float32[Tensor, "*batch 25"]
+    walls_from_y: Float32[Tensor, "*batch 25"]
+    walls_to_x: Float32[Tensor, "*batch 25"]
+    walls_to_y: Float32[Tensor, "*batch 25"]
+    walls_when: Bool[Tensor, "*batch 25"]
+    taxi_at_x: Float32[Tensor, "*batch"]
+    taxi_at_y: Float32[Tensor, "*batch"]
+    passenger_mark_at_x: Float32[Tensor, "*batch"]
+    passenger_mark_at_y: Float32[Tensor, "*batch"]
+
+
+def taxi_render(
+    consts: TaxiConsts, row: Tensor, column: Tensor, passenger: Tensor, destination: Tensor
+) -> TaxiPicture:
+    """The numbers of the picture of a state, for any leading dimensions.
+
+    Args:
+        consts: constant tables of the environment.
+        row, column, passenger, destination: as in `TaxiRoot`.
+    """
+    batch = row.shape
+    # envs.Taxi.render
+    k = torch.arange(25, dtype=torch.int64, device=row.device)
+    wall_x = k % 5 + 1
+    wall_y = k // 5
+    aboard = passenger == 4
+    stand_of = torch.clamp(passenger, 0, 3)
+    stands_at_x = (consts.stand_column.to(torch.float32) + 0.5).expand(*batch, 4).clone()
+    stands_at_y = (consts.stand_row.to(torch.float32) + 0.5).expand(*batch, 4).clone()
+    stands_color = torch.arange(4, dtype=torch.int64, device=row.device).expand(*batch, 4).clone()
+    destination_mark_at_x = consts.stand_column[destination].to(torch.float32) + 0.5
+    destination_mark_at_y = consts.stand_row[destination].to(torch.float32) + 0.5
+    walls_from_x = wall_x.to(torch.float32).expand(*batch, 25).clone()
+    walls_from_y = wall_y.to(torch.float32).expand(*batch, 25).clone()
+    walls_to_x = wall_x.to(torch.float32).expand(*batch, 25).clone()
+    walls_to_y = (wall_y + 1).to(torch.float32).expand(*batch, 25).clone()
+    walls_when = (~consts.open_east.flatten(-2, -1) & (wall_x < 5)).expand(*batch, 25).clone()
+    taxi_at_x = column.to(torch.float32) + 0.5
+    taxi_at_y = row.to(torch.float32) + 0.5
+    passenger_mark_at_x = torch.where(aboard, column, consts.stand_column[stand_of]).to(torch.float32) + 0.5
+    passenger_mark_at_y = torch.where(aboard, row, consts.stand_row[stand_of]).to(torch.float32) + 0.5
+    return TaxiPicture(
+        stands_at_x=stands_at_x, stands_at_y=stands_at_y, stands_color=stands_color,
+        destination_mark_at_x=destination_mark_at_x, destination_mark_at_y=destination_mark_at_y,
+        walls_from_x=walls_from_x, walls_from_y=walls_from_y, walls_to_x=walls_to_x, walls_to_y=walls_to_y,
+        walls_when=walls_when, taxi_at_x=taxi_at_x, taxi_at_y=taxi_at_y,
+        passenger_mark_at_x=passenger_mark_at_x, passenger_mark_at_y=passenger_mark_at_y,
+    )
+
+
+def taxi_picture(numbers: TaxiPicture) -> Picture:
+    """The picture that shows these numbers, for any leading dimensions."""
+    picture = Picture(size=(330, 330), x=(-0.25, 5.25), y=(5.25, -0.25), background="white")
+    picture.rectangle("town", at=(2.5, 2.5), size=(5.0, 5.0), color="gainsboro", outline="black", width=4)
+    picture.rectangle(
+        "stands",
+        at=(numbers.stands_at_x, numbers.stands_at_y),
+        size=(0.9, 0.9),
+        color=(numbers.stands_color, ["#e07a6b", "#7fb77e", "#f1d46b", "#7c9ccc"]),
+    )
+    picture.rectangle(
+        "destination_mark",
+        at=(numbers.destination_mark_at_x, numbers.destination_mark_at_y),
+        size=(0.9, 0.9),
+        outline="magenta",
+        width=5,
+    )
+    picture.line(
+        "walls",
+        start=(numbers.walls_from_x, numbers.walls_from_y),
+        end=(numbers.walls_to_x, numbers.walls_to_y),
+        when=numbers.walls_when,
+        width=6,
+    )
+    picture.rectangle(
+        "taxi",
+        at=(numbers.taxi_at_x, numbers.taxi_at_y),
+        size=(0.6, 0.7),
+        color="gold",
+        outline="black",
+        width=2,
+    )
+    picture.circle(
+        "passenger_mark", at=(numbers.passenger_mark_at_x, numbers.passenger_mark_at_y), radius=0.14
+    )
+    return picture
+
+
+class Taxi(RenderedEnv, GeneratedEnv["TaxiData", "TaxiSpecs"]):
     """Pick a passenger up at one of four stands and put the passenger down at another one.
 
     Transitions and rewards are those of Gymnasium's Taxi-v4 in dry weather, without its time limit.
@@ -162,6 +263,7 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
 
     consts: TaxiConsts
     _root_record = TaxiRoot
+    _frames_per_second: ClassVar[int] = 4
 
     def __init__(self, *, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None) -> None:
         """Pick a passenger up at one of four stands and put the passenger down at another one.
@@ -202,6 +304,8 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
                 dtype=torch.int64,
                 device=self.device,
             ),
+            stand_row=torch.tensor([0, 0, 4, 4], dtype=torch.int64, device=self.device),
+            stand_column=torch.tensor([0, 4, 0, 3], dtype=torch.int64, device=self.device),
         )
         super()._build()
 
@@ -246,6 +350,9 @@ class Taxi(GeneratedEnv["TaxiData", "TaxiSpecs"]):
                 self.consts, root.row, root.column, root.passenger, actions[0], next_.terminated
             ),
         }
+
+    def _picture(self, root: TaxiRoot) -> Picture:
+        return taxi_picture(taxi_render(self.consts, root.row, root.column, root.passenger, root.destination))
 
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c8902986faba0a5c31cd57346e2060a17009ba79c72863f2755d300a15bfdca4
+# specgen: sha256=8bc7244fe4f7c21f1ce091406d69a3e5b38ec466d9fab169d38030caa185b821
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import torch
+from torch import Tensor, nn
 from specgen_runtime.objectives import LossModule, Reduction, distance_loss, is_random_policy, not_none
 from specgen_runtime.objectives.weighting import combined_mask
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
-from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -114,7 +115,7 @@ class BCLoss(LossModule):
         self, actor_network: nn.Module, *,
         loss_function: Literal["l1", "l2", "mse", "smooth_l1", "cross_entropy"] | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        functional: bool = True,
+        functional: bool = True, device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of behaviour cloning (Pomerleau 1991): the policy gives the actions in the data a high
         likelihood, or, if it is certain of one action, moves that towards them.
@@ -131,6 +132,7 @@ class BCLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -152,6 +154,7 @@ class BCLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         self.random_actor_network = is_random_policy(actor_network)
         self.convert_to_functional(actor_network, "actor_network", create_target_params=False)
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dd7493a4b72451fd187425503008a56b7fb3e2b671630e94e023227dd609cc6b
+# specgen: sha256=ad6ccdfac3a426ae2b19415e15b9e1ffac4740ecbf10e7d6af5ff4f51cc0e0fd
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class DiscreteCQLLoss(LossModule):
         self, value_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
         delay_value: bool = True, action_space: ActionSpaceName | TensorSpec | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of conservative Q-learning over discrete actions (Kumar et al. 2020, eq. 4 with the
         regulariser of CQL(H)): the value of the chosen action moves towards the one-step return, and the
@@ -165,6 +165,7 @@ class DiscreteCQLLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -180,6 +181,7 @@ class DiscreteCQLLoss(LossModule):
         self.scalar_output_mode = scalar_output_mode
         network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property
@@ -518,7 +520,7 @@ class CQLLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ab49cfb33ae486e45bb44d377026b55c65390692ddb273c15a3227c06348519e
+# specgen: sha256=984029749f0a791bba54b20bd313af905b8bc20c8a9a0d69e999ba1b1ca2627d
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class CrossQLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d90e5655e4142c7df9f89bde7187f8a33b78536a64b2e8bff0b2a30348cf078a
+# specgen: sha256=1385d606b3c7a5b3ea9c1c09f647acf9afa1dd5df7647594d784248cc3c509e3
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class DDPGLoss(LossModule):
         loss_function: Literal["l2", "l1", "smooth_l1"] = "l2", delay_actor: bool = False,
         delay_value: bool = True, separate_losses: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
-        scalar_output_mode: ScalarOutputMode | None = None,
+        scalar_output_mode: ScalarOutputMode | None = None, device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of deep deterministic policy gradients: the value of the action in the data moves towards
         the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
@@ -198,6 +198,7 @@ class DDPGLoss(LossModule):
             scalar_output_mode: what becomes of numbers that are one for the batch with the reduction
                 "none": "exclude" leaves them out, "non_tensor" returns them as data that are no tensors.
                 Defaults to None: as they are.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -220,6 +221,7 @@ class DDPGLoss(LossModule):
             create_target_params=delay_value,
             compare_against=actor_network.parameters() if separate_losses else None,
         )
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4b7631bbbde125fca93331637ad6b6af9ab173e59af09b0bc5ee7da56f71852
+# specgen: sha256=3ef36a2b74bb1e2b9157f3c0ad4f8788945db8cc6f9e8d6e454a53af9ee36539
 """Decision transformers."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DTLoss(LossModule):
     def __init__(
         self, actor_network: nn.Module, *, loss_function: Literal["l2", "l1", "smooth_l1"] = "l2",
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        functional: bool = True,
+        functional: bool = True, device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of the decision transformer (Chen et al. 2021): the predicted actions move towards those in
         the data.
@@ -99,6 +99,7 @@ class DTLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -111,6 +112,7 @@ class DTLoss(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(actor_network, "actor_network", create_target_params=False)
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -262,7 +264,7 @@ class OnlineDTLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9766f097d8bcca56ac63a14b4ddb9e72c858c696db83a62d9b7b917b77ab9bf7
+# specgen: sha256=5209891dd049deace3f7d0d92aaad619ad8a9ae16e646f42d333879d852c3c23
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class DQNLoss(LossModule):
         delay_value: bool = True, double_dqn: bool = False,
         action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of deep Q-learning: the value of the chosen action moves towards the one-step return.
 
@@ -142,6 +143,7 @@ class DQNLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module.
@@ -159,6 +161,7 @@ class DQNLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         network, self.action_space, self.var_nums = as_qvalue_network(value_network, action_space)
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property
@@ -341,7 +344,7 @@ class DistributionalDQNLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -401,8 +404,8 @@ class DistributionalDQNLoss(LossModule):
                 self.action_space,
                 self.var_nums,
             ),
-            self._read(next_tensordict, keys.reward, "reward"),
-            self._read(next_tensordict, keys.terminated, "terminated"),
+            self._read_signal(next_tensordict, keys.reward, "reward"),
+            self._read_signal(next_tensordict, keys.terminated, "terminated"),
             self._read_or(tensordict, keys.steps_to_next_obs, 1.0, (1,), torch.float32),
             gamma=self.gamma,
         )

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9f24817104f7174b68f04d12b26cfd63c5e5bd325f0299f81ae13b10e15bb57a
+# specgen: sha256=b80d31ec5e31cce8123767b6be81644589f3fc00de8484cca0d623c9fde8753c
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class GAILLoss(LossModule):
         self, discriminator_network: nn.Module, *, use_grad_penalty: bool = False, gp_lambda: float = 10.0,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of the discriminator of generative adversarial imitation learning (Ho & Ermon 2016,
         algorithm 1): it tells what an expert did from what a policy did, by the cross-entropy of both.
@@ -151,6 +152,7 @@ class GAILLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -164,6 +166,7 @@ class GAILLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(discriminator_network, "discriminator_network", create_target_params=False)
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

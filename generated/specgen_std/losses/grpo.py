@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f51536373e54040f9e8d9389393655c0413e03d3f9c12e4f49335ca86fbd0d98
+# specgen: sha256=642d6b8e96b7df0a2e417579b8384ad9b4cd8cc3e2963039c3f75549c1644bd7
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class GRPOLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -652,7 +652,7 @@ class DAPO(GRPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -1047,7 +1047,7 @@ class CISPOLoss(GRPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

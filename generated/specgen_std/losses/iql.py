@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed8dbe541fa6f1722d49ea947469748197e69ed2a6acdb92e0b592ce4687e3ee
+# specgen: sha256=b8ed5689a0a2526bf76d9328f8dae36e63836dace9256d74acd6181cb0f51102
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ class IQLLoss(LossModule):
         temperature: float = 1.0, expectile: float = 0.5, separate_losses: bool = False,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of implicit Q-learning (Kostrikov et al. 2021), which learns from data without ever
         valuing an action that is not in them: the value of a state moves towards an expectile of the action
@@ -214,6 +215,7 @@ class IQLLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -256,6 +258,7 @@ class IQLLoss(LossModule):
             else None,
         )
         self.deactivate_vmap = deactivate_vmap
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property
@@ -539,6 +542,7 @@ class DiscreteIQLLoss(IQLLoss):
         action_space: ActionSpaceName | TensorSpec | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of implicit Q-learning (Kostrikov et al. 2021) over discrete actions: as `IQLLoss`, with
         a network that values all actions at once.
@@ -567,6 +571,7 @@ class DiscreteIQLLoss(IQLLoss):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -610,6 +615,7 @@ class DiscreteIQLLoss(IQLLoss):
             else None,
         )
         self.deactivate_vmap = deactivate_vmap
+        self._place_buffers(device)
         self.make_value_estimator()
 
     def _is_returned(self, name: str) -> bool:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1be5180a7c4c99eea6ff7c184f3c387c7cd0c1c910d2a1b4d21e7809b8ee9bcf
+# specgen: sha256=c69ee6dc6edc2a2f47ea7152ef434a50560da4e7e4ea55395455ad0b8c6f5d1d
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class MAPPOObjectiveTerms(NamedTuple):
 
 def mappo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
-    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> MAPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
     `mean_ratio` of `MAPPOLoss`, one value per sample.
@@ -78,6 +78,8 @@ def mappo_objective(
             estimator if it is missing.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
@@ -90,14 +92,8 @@ def mappo_objective(
             likely and how much likelier.
     """
     # losses.MAPPOLoss.let
-    step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
     count = sample_count(advantage.squeeze(-1), mask)
+    standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
@@ -105,9 +101,19 @@ def mappo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+    if not normalize_advantage:
+        scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
+        gain = scaled.squeeze(-1)
     else:
-        gain = advantage.squeeze(-1)
+        gain = not_none(standard)
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.MAPPOLoss.terms
@@ -311,12 +317,13 @@ class MAPPOLoss(ClipPPOLoss):
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     has_critic_coeff: bool
+    advantage_norm: ValueNorm | None
     value_norm: ValueNorm | None
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
-        value_norm: ValueNorm | None = None, critic_coeff: float | None = None,
-        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
+        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = True, normalize_advantage_exclude_dims: Sequence[int] = (-2,),
@@ -332,6 +339,8 @@ class MAPPOLoss(ClipPPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             value_norm: brings values, targets and what clips them to one scale. Defaults to None.
             critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
                 where given(critic_network), >= 0.
@@ -363,7 +372,7 @@ class MAPPOLoss(ClipPPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
@@ -394,6 +403,8 @@ class MAPPOLoss(ClipPPOLoss):
             )
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
+        if normalize_advantage and advantage_norm is not None:
+            raise ValueError("normalize_advantage and advantage_norm exclude each other")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -403,6 +414,11 @@ class MAPPOLoss(ClipPPOLoss):
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
         self.has_critic_coeff = bool(critic_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.value_norm = (
             with_methods(value_norm, ValueNorm, "value_norm", type(self).__name__)
             if value_norm is not None
@@ -498,6 +514,7 @@ class MAPPOLoss(ClipPPOLoss):
                 self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
             ),
             self._mask(tensordict),
+            advantage_norm=self.advantage_norm,
             entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
@@ -533,6 +550,7 @@ class MAPPOLoss(ClipPPOLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -540,8 +558,10 @@ class MAPPOLoss(ClipPPOLoss):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
-            self.value_norm.update(self._read(tensordict, keys.value_target, "value_target").detach())
+            self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._mappo_objective_terms(tensordict)
@@ -612,9 +632,9 @@ class IPPOObjectiveTerms(NamedTuple):
 
 def ippo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
-    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> IPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
     `mean_ratio` of `IPPOLoss`, one value per sample.
@@ -627,6 +647,8 @@ def ippo_objective(
             estimator if it is missing.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
@@ -639,14 +661,8 @@ def ippo_objective(
             likely and how much likelier.
     """
     # losses.IPPOLoss.let
-    step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
     count = sample_count(advantage.squeeze(-1), mask)
+    standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
@@ -654,9 +670,19 @@ def ippo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+    if not normalize_advantage:
+        scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
+        gain = scaled.squeeze(-1)
     else:
-        gain = advantage.squeeze(-1)
+        gain = not_none(standard)
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.IPPOLoss.terms
@@ -859,12 +885,13 @@ class IPPOLoss(MAPPOLoss):
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     has_critic_coeff: bool
+    advantage_norm: ValueNorm | None
     value_norm: ValueNorm | None
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
-        value_norm: ValueNorm | None = None, critic_coeff: float | None = None,
-        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
+        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = True, normalize_advantage_exclude_dims: Sequence[int] = (-2,),
@@ -880,6 +907,8 @@ class IPPOLoss(MAPPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             value_norm: brings values, targets and what clips them to one scale. Defaults to None.
             critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
                 where given(critic_network), >= 0.
@@ -911,7 +940,7 @@ class IPPOLoss(MAPPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
@@ -942,6 +971,8 @@ class IPPOLoss(MAPPOLoss):
             )
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
+        if normalize_advantage and advantage_norm is not None:
+            raise ValueError("normalize_advantage and advantage_norm exclude each other")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -951,6 +982,11 @@ class IPPOLoss(MAPPOLoss):
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
         self.has_critic_coeff = bool(critic_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.value_norm = (
             with_methods(value_norm, ValueNorm, "value_norm", type(self).__name__)
             if value_norm is not None
@@ -1046,6 +1082,7 @@ class IPPOLoss(MAPPOLoss):
                 self._read(tensordict, keys.sample_log_prob, "sample_log_prob"), log_p, 0, "sample_log_prob"
             ),
             self._mask(tensordict),
+            advantage_norm=self.advantage_norm,
             entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
@@ -1081,6 +1118,7 @@ class IPPOLoss(MAPPOLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -1088,8 +1126,10 @@ class IPPOLoss(MAPPOLoss):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
-            self.value_norm.update(self._read(tensordict, keys.value_target, "value_target").detach())
+            self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ippo_objective_terms(tensordict)

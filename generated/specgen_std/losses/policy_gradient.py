@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1a2f3ed084fc678646b8503abb04f29aec41adcc8d9b1efd139038ec508df16e
+# specgen: sha256=6d15e0fbd2a217d8dfb26715712df2dcdec81b12b3fc376012fc9d5c4fcf576d
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, add_coefficient, as_policy,
-    distance_loss, next_key, not_none,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient, as_policy,
+    distance_loss, next_key, not_none, with_methods,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -45,8 +45,8 @@ class A2CObjectiveTerms(NamedTuple):
 
 
 def a2_c_objective(
-    log_p: Tensor, H: Tensor | None, advantage: Tensor, *, entropy_bonus: bool, has_entropy_coeff: bool,
-    entropy_coeff: Tensor,
+    log_p: Tensor, H: Tensor | None, advantage: Tensor, advantage_norm: ValueNorm | None, *,
+    entropy_bonus: bool, has_entropy_coeff: bool, entropy_coeff: Tensor,
 ) -> A2CObjectiveTerms:
     """`loss_objective`, `loss_entropy` and `entropy` of `A2CLoss`, one value per sample.
 
@@ -55,12 +55,16 @@ def a2_c_objective(
         H: float32 [*batch], from `actor_network`; needed where entropy_coeff and entropy_bonus.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         has_entropy_coeff: whether `entropy_coeff` was not 0 when the loss was made.
         entropy_coeff: the weight of the bonus.
     """
+    # losses.A2CLoss.let
+    gain = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
     # losses.A2CLoss.terms
-    loss_objective = -log_p * advantage.squeeze(-1)
+    loss_objective = -log_p * gain.squeeze(-1)
     loss_entropy = -entropy_coeff * not_none(H) if has_entropy_coeff and entropy_bonus else None
     # losses.A2CLoss.metrics
     with torch.no_grad():
@@ -197,12 +201,13 @@ class A2CLoss(LossModule):
     samples_mc_entropy: int
     entropy_coeff: Tensor
     has_entropy_coeff: bool
+    advantage_norm: ValueNorm | None
 
     def __init__(
-        self, actor_network: nn.Module, critic_network: nn.Module, *, critic_coeff: float | None = 1.0,
-        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
-        separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float | None = None, reduction: Reduction | None = None,
+        self, actor_network: nn.Module, critic_network: nn.Module, *, advantage_norm: ValueNorm | None = None,
+        critic_coeff: float | None = 1.0, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
+        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
@@ -213,6 +218,8 @@ class A2CLoss(LossModule):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             critic_coeff: the weight of the critic's term; None leaves it out. Defaults to 1.0, >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
             clip_value: how far a value may move from the old one before that stops paying; None for any
@@ -231,11 +238,11 @@ class A2CLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
-                given for a number.
+            TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
@@ -256,6 +263,11 @@ class A2CLoss(LossModule):
         self.entropy_bonus = entropy_bonus
         self.samples_mc_entropy = samples_mc_entropy
         self.has_entropy_coeff = bool(entropy_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -324,8 +336,9 @@ class A2CLoss(LossModule):
             else None
         )
         return a2_c_objective(
-            log_p, H, self._read(tensordict, keys.advantage, "advantage"), entropy_bonus=self.entropy_bonus,
-            has_entropy_coeff=self.has_entropy_coeff, entropy_coeff=self.entropy_coeff,
+            log_p, H, self._read(tensordict, keys.advantage, "advantage"), advantage_norm=self.advantage_norm,
+            entropy_bonus=self.entropy_bonus, has_entropy_coeff=self.has_entropy_coeff,
+            entropy_coeff=self.entropy_coeff,
         )
 
     def _a2_c_critic_terms(self, tensordict: TensorDictBase) -> A2CCriticTerms:
@@ -348,6 +361,7 @@ class A2CLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -355,6 +369,8 @@ class A2CLoss(LossModule):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._a2_c_objective_terms(tensordict)
@@ -558,7 +574,7 @@ class ReinforceLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=37f4f85e96b400abdeabf578ebc2b9fd3dff483eb850d4a5d6956799a6353ebc
+# specgen: sha256=fae22f2c99ffc95480495921eef49abe40a5e0d5f1b0b036d18f91665cd17b5a
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, adapt, add_coefficient,
+    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt, add_coefficient,
     add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
-    switched,
+    switched, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -53,8 +53,9 @@ class PPOObjectiveTerms(NamedTuple):
 
 def ppo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
+    mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    max_importance_ratio: Tensor | None,
 ) -> PPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
 
@@ -66,6 +67,8 @@ def ppo_objective(
             estimator if it is missing.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
@@ -74,13 +77,7 @@ def ppo_objective(
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
-    step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
+    standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
@@ -88,11 +85,21 @@ def ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        gain = torch.where(
+        standard = torch.where(
             sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
         )
+    if not normalize_advantage:
+        scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
+        gain = scaled.squeeze(-1)
     else:
-        gain = advantage.squeeze(-1)
+        gain = not_none(standard)
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
@@ -261,12 +268,14 @@ class PPOLoss(LossModule):
     delay_actor: bool
     max_importance_ratio: Tensor | None
     has_critic_coeff: bool
+    advantage_norm: ValueNorm | None
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
-        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
-        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
+        advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
+        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
+        separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
+        entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
@@ -280,6 +289,8 @@ class PPOLoss(LossModule):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
                 where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
@@ -308,11 +319,11 @@ class PPOLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
-                given for a number.
+            TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         super().__init__(functional=functional)
@@ -337,6 +348,8 @@ class PPOLoss(LossModule):
             )
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
+        if normalize_advantage and advantage_norm is not None:
+            raise ValueError("normalize_advantage and advantage_norm exclude each other")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -346,6 +359,11 @@ class PPOLoss(LossModule):
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
         self.has_critic_coeff = bool(critic_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -427,8 +445,8 @@ class PPOLoss(LossModule):
         return ppo_objective(
             log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
-            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
-            normalize_advantage=self.normalize_advantage,
+            advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
+            entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
             max_importance_ratio=self.max_importance_ratio,
         )
@@ -452,6 +470,7 @@ class PPOLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -459,6 +478,8 @@ class PPOLoss(LossModule):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ppo_objective_terms(tensordict)
@@ -525,9 +546,9 @@ class ClipPPOObjectiveTerms(NamedTuple):
 
 def clip_ppo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
-    mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor, normalize_advantage: bool,
-    normalize_advantage_exclude_dims: Sequence[int], max_importance_ratio: Tensor | None,
-    clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
     `mean_ratio` of `ClipPPOLoss`, one value per sample.
@@ -540,6 +561,8 @@ def clip_ppo_objective(
             estimator if it is missing.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
@@ -552,14 +575,8 @@ def clip_ppo_objective(
             likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
     count = sample_count(advantage.squeeze(-1), mask)
+    standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
@@ -567,9 +584,19 @@ def clip_ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        gain = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+    if not normalize_advantage:
+        scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
+        gain = scaled.squeeze(-1)
     else:
-        gain = advantage.squeeze(-1)
+        gain = not_none(standard)
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
     ratio = torch.exp(step + weight)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
@@ -764,10 +791,12 @@ class ClipPPOLoss(PPOLoss):
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     has_critic_coeff: bool
+    advantage_norm: ValueNorm | None
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
-        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
+        advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
+        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
@@ -783,6 +812,8 @@ class ClipPPOLoss(PPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
                 where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
@@ -813,11 +844,11 @@ class ClipPPOLoss(PPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
-                given for a number.
+            TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -844,6 +875,8 @@ class ClipPPOLoss(PPOLoss):
             )
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
+        if normalize_advantage and advantage_norm is not None:
+            raise ValueError("normalize_advantage and advantage_norm exclude each other")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -853,6 +886,11 @@ class ClipPPOLoss(PPOLoss):
         self.normalize_advantage_exclude_dims = normalize_advantage_exclude_dims
         self.delay_actor = delay_actor
         self.has_critic_coeff = bool(critic_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -937,8 +975,8 @@ class ClipPPOLoss(PPOLoss):
         return clip_ppo_objective(
             log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
-            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
-            normalize_advantage=self.normalize_advantage,
+            advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
+            entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
             max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
@@ -966,6 +1004,7 @@ class ClipPPOLoss(PPOLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -973,6 +1012,8 @@ class ClipPPOLoss(PPOLoss):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._clip_ppo_objective_terms(tensordict)
@@ -1039,8 +1080,8 @@ class KLPENPPOObjectiveTerms(NamedTuple):
 
 def klpenppo_objective(
     log_p: Tensor, H: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
-    sample_log_prob: Tensor, mask: Tensor | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    sample_log_prob: Tensor, mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool,
+    entropy_coeff: Tensor, normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float, decrement: float,
 ) -> KLPENPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
@@ -1055,6 +1096,8 @@ def klpenppo_objective(
             estimator if it is missing.
         sample_log_prob: float32 [*batch]; the log-probability of the action when it was chosen.
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+            beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
         entropy_coeff: the weight of the bonus.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
@@ -1067,13 +1110,7 @@ def klpenppo_objective(
         decrement: and where it moved less than it might.
     """
     # losses.KLPENPPOLoss.let
-    step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
+    standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
             sample_std(advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims), min=1.0e-6
@@ -1081,11 +1118,21 @@ def klpenppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        gain = torch.where(
+        standard = torch.where(
             sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
         )
+    if not normalize_advantage:
+        scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
+        gain = scaled.squeeze(-1)
     else:
-        gain = advantage.squeeze(-1)
+        gain = not_none(standard)
+    step = log_p - old
+    drift = old - sample_log_prob
+    weight = (
+        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+        if max_importance_ratio is not None
+        else drift
+    )
     ratio = torch.exp(step + weight)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
@@ -1276,12 +1323,14 @@ class KLPENPPOLoss(PPOLoss):
     decrement: float
     samples_mc_kl: int
     has_critic_coeff: bool
+    advantage_norm: ValueNorm | None
 
     def __init__(
         self, actor_network: nn.Module, critic_network: nn.Module | None = None, *,
-        critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
-        clip_value: float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
+        advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
+        loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
+        separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
+        entropy_coeff: float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None, dtarg: float = 0.01,
         beta: float = 1.0, increment: float = 2.0, decrement: float = 0.5, samples_mc_kl: int = 1,
@@ -1296,6 +1345,8 @@ class KLPENPPOLoss(PPOLoss):
         Args:
             actor_network: the policy, which gives a distribution over `action`.
             critic_network: the value of a state, `state_value`.
+            advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
+                beforehand updates it by their value targets, once for each rollout. Defaults to None.
             critic_coeff: the weight of the critic's term; 0 leaves it out. Defaults to None, which is 1.0
                 where given(critic_network), >= 0.
             loss_critic_type: how the distance to the target is measured. Defaults to "smooth_l1".
@@ -1331,11 +1382,11 @@ class KLPENPPOLoss(PPOLoss):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
-            TypeError: if a network is not a module, or a policy gives no distribution, or something else is
-                given for a number.
+            TypeError: if a network is not a module, or a policy gives no distribution, or an object lacks a
+                method, or something else is given for a number.
             ValueError: if a keyword has a value that it does not take, or they contradict each other.
         """
         LossModule.__init__(self, functional=functional)
@@ -1365,6 +1416,8 @@ class KLPENPPOLoss(PPOLoss):
             )
         if critic_coeff and critic_network is None:
             raise ValueError("a critic_coeff needs a critic_network")
+        if normalize_advantage and advantage_norm is not None:
+            raise ValueError("normalize_advantage and advantage_norm exclude each other")
         self.loss_critic_type = loss_critic_type
         self.separate_losses = separate_losses
         self.entropy_bonus = entropy_bonus
@@ -1378,6 +1431,11 @@ class KLPENPPOLoss(PPOLoss):
         self.decrement = decrement
         self.samples_mc_kl = samples_mc_kl
         self.has_critic_coeff = bool(critic_coeff)
+        self.advantage_norm = (
+            with_methods(advantage_norm, ValueNorm, "advantage_norm", type(self).__name__)
+            if advantage_norm is not None
+            else None
+        )
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
@@ -1471,8 +1529,8 @@ class KLPENPPOLoss(PPOLoss):
         return klpenppo_objective(
             log_p, H, old, divergence, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
-            entropy_bonus=self.entropy_bonus, entropy_coeff=self.entropy_coeff,
-            normalize_advantage=self.normalize_advantage,
+            advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
+            entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
             max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg, beta=self.beta.clone(),
             increment=self.increment, decrement=self.decrement,
@@ -1499,6 +1557,7 @@ class KLPENPPOLoss(PPOLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        given = tensordict
         tensordict = self._with_estimates(
             tensordict,
             [
@@ -1506,6 +1565,8 @@ class KLPENPPOLoss(PPOLoss):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        if self.training and self.advantage_norm is not None and tensordict is not given:
+            self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         outputs: dict[str, Tensor] = {}
         adapted: dict[str, Tensor] = {}
         if self._wants("objective"):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e5e52f0f339b748e2664df4f3b47835f99c9f8b72bff0a44a0685353410dc65a
+# specgen: sha256=6ee6bb7776921c21e3c21ad0ee3264651828d9d8560d05093af62320afba608c
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, chosen_members, distance_loss, next_key, not_none, read_between, settle, settled, term_alone,
+    as_policy, distance_loss, next_key, not_none, read_between, settle, settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -219,7 +219,7 @@ class REDQLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -313,13 +313,13 @@ class REDQLoss(LossModule):
         with torch.no_grad():
             next_dist = actor_network.dist("live", next_tensordict)
             next_action, next_log_p = next_dist.rsample_and_log_prob()
-            next_q = qvalue_network.target(
+            next_q_chosen = qvalue_network.target(
                 next_tensordict,
                 keys.state_action_value,
                 {keys.action: next_action},
+                choose=self.sub_sample_len,
                 randomness=self.vmap_randomness,
             ).squeeze(-1)
-            next_q_chosen = chosen_members(next_q, self.sub_sample_len)
         q = qvalue_network.live(tensordict, keys.state_action_value, randomness=self.vmap_randomness).squeeze(
             -1
         )

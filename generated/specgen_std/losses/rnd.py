@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=88399f07b8f1aee287686f77e88bd6ed04d845cfc14c1cd2a905cf01e422ce0c
+# specgen: sha256=072f46ea398af1cb11ba09e9f23c18a95246c064264f4d280e69a8efdd2f7ebd
 """Random network distillation."""
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class RNDLoss(LossModule):
         self, predictor_network: nn.Module, target_network: nn.Module, *, obs_rms: Normalizer | None = None,
         obs_clip: float = 5.0, update_fraction: float = 0.25, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of random network distillation (Burda et al. 2018, section 2.2): a network learns to
         predict what another one, whose parameters are random and stay so, makes of observations, so that
@@ -115,6 +116,7 @@ class RNDLoss(LossModule):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or an object lacks a method, or something else is given
@@ -134,6 +136,7 @@ class RNDLoss(LossModule):
         self._keep_module("predictor_network", predictor_network)
         self._keep_module("target_network", target_network)
         self._stop_training("target_network")
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:

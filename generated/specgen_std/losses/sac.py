@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a2c1ede97ec0be380af88d5ce52c734475a34f10d67ed480f66bdd64196b266e
+# specgen: sha256=2bcf0b4b3c0204833bab5db23fb86927ea8bdf5be7043d8d469c701bad14d33e
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ class SACLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -750,7 +750,7 @@ class DiscreteSACLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e6fa341a75555a4323056d77eae0f57ea8db54eff05c8815db1d146dd5c98e3e
+# specgen: sha256=484572fb8fbff122a2d43aa829f5fb13cb3a8edb9f2ba770e5f0f2a352deffe3
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ class SFTLoss(LossModule):
         beta: float = 0.1, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss of supervised fine-tuning: answers become likelier.
 
@@ -173,6 +174,7 @@ class SFTLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -194,6 +196,7 @@ class SFTLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         self.scalar_output_mode = scalar_output_mode
         self.convert_to_functional(actor_network, "actor_network", create_target_params=False)
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

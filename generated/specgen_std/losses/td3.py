@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=224aa8bf6c11508f970b5635c009be32d33decec6e55b3cca5670a6be509c3b7
+# specgen: sha256=df1f3a93e89a808d3774313e01c6ab314b8e79f08dddeab3a12cc5abcc69fcff
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -202,6 +202,7 @@ class TD3Loss(LossModule):
         delay_actor: bool = True, delay_qvalue: bool = True, separate_losses: bool = False,
         policy_noise: float = 0.2, noise_clip: float = 0.5, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of twin delayed deterministic policy gradients: the values of actions move towards the
         one-step return of the smallest value of a noisy next action, the policy towards actions that are
@@ -228,6 +229,7 @@ class TD3Loss(LossModule):
                 data hold weights.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -258,6 +260,7 @@ class TD3Loss(LossModule):
         )
         self.deactivate_vmap = deactivate_vmap
         add_bounds(self, "action", self.tensor_keys.action, action_spec=action_spec, bounds=bounds)
+        self._place_buffers(device)
         self.make_value_estimator()
 
     @property
@@ -568,6 +571,7 @@ class TD3BCLoss(TD3Loss):
         policy_noise: float = 0.2, noise_clip: float = 0.5, alpha: float = 2.5,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The losses of `TD3Loss` for data that were recorded before: the policy stays near their actions, too
         (Fujimoto and Gu 2021, eq. 5).
@@ -598,6 +602,7 @@ class TD3BCLoss(TD3Loss):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -631,6 +636,7 @@ class TD3BCLoss(TD3Loss):
         )
         self.deactivate_vmap = deactivate_vmap
         add_bounds(self, "action", self.tensor_keys.action, action_spec=action_spec, bounds=bounds)
+        self._place_buffers(device)
         self.make_value_estimator()
 
     def _is_returned(self, name: str) -> bool:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=65e038d7b338255ec0af0e1cfd357c1eba6c988ae6988d9774912cc6f1264213
+# specgen: sha256=f6628c30cea02034702ab4a1e494aa8430041de8043cd6829cd0806c89b7f415
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specgen_runtime.data import LazyTensorStorage, TensorDictReplayBuffer
 from specgen_runtime.modules import MLP, EGreedyModule, QValueActor
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, draw_curve, evaluate, linear, stream
+from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, stream
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.dqn import DQNLoss
@@ -195,13 +195,13 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
 
 
 def train(
-    config: DQNCartPoleConfig | None = None, *, folder: Path = Path("runs/dqn_cart_pole"),
+    config: DQNCartPoleConfig = DQNCartPoleConfig(), *, folder: Path = Path("runs/dqn_cart_pole"),
     resume: bool = False,
 ) -> DQNCartPole:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
     Args:
-        config: hyper-parameters; the defaults of the schema if None.
+        config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
 
@@ -209,7 +209,6 @@ def train(
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
     parts = DQNCartPole(config)
-    config = parts.config
     with Run(
         folder,
         config,
@@ -259,9 +258,7 @@ def train(
 
 def main() -> None:
     """Train from the command line: `python -m specgen_std.pipelines.dqn_cartpole --seed 2`."""
-    import tyro
-
-    tyro.cli(train, config=(tyro.conf.OmitArgPrefixes,))
+    command_line(train)
 
 
 if __name__ == "__main__":

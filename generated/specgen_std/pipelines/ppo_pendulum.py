@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7eec7b78433aff668319a307b13ef48ea528f3ce5dbf5c1f7416a4e1f4cd20fd
+# specgen: sha256=6cf68a4975a7bade30a3714c985fcd067143d21fb7777d859ddcf581f8bc554e
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, draw_curve, evaluate, linear, minibatches, stream
+from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
@@ -212,13 +212,13 @@ def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
 
 
 def train(
-    config: PPOPendulumConfig | None = None, *, folder: Path = Path("runs/ppo_pendulum"),
+    config: PPOPendulumConfig = PPOPendulumConfig(), *, folder: Path = Path("runs/ppo_pendulum"),
     resume: bool = False,
 ) -> PPOPendulum:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
     Args:
-        config: hyper-parameters; the defaults of the schema if None.
+        config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
 
@@ -226,7 +226,6 @@ def train(
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
     parts = PPOPendulum(config)
-    config = parts.config
     with Run(
         folder,
         config,
@@ -276,9 +275,7 @@ def train(
 
 def main() -> None:
     """Train from the command line: `python -m specgen_std.pipelines.ppo_pendulum --seed 2`."""
-    import tyro
-
-    tyro.cli(train, config=(tyro.conf.OmitArgPrefixes,))
+    command_line(train)
 
 
 if __name__ == "__main__":

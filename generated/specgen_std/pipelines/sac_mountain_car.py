@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=64bac8fb4c1e629bcc79bc6024c78fb928fdc32d523b46ad0c3fc58f29fdebcc
+# specgen: sha256=cc01f0d62cb1d3f60317917c6a0141feee2e792ca47555c461ed69df8f367104
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, draw_curve, evaluate, stream
+from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousTrain
 from specgen_std.losses.sac import SACLoss
@@ -234,13 +234,13 @@ def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetric
 
 
 def train(
-    config: SACMountainCarConfig | None = None, *, folder: Path = Path("runs/sac_mountain_car"),
+    config: SACMountainCarConfig = SACMountainCarConfig(), *, folder: Path = Path("runs/sac_mountain_car"),
     resume: bool = False,
 ) -> SACMountainCar:
     """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
     Args:
-        config: hyper-parameters; the defaults of the schema if None.
+        config: hyper-parameters.
         folder: where the log, the curve and the checkpoints are kept.
         resume: go on from the last checkpoint in `folder`, if there is one.
 
@@ -248,7 +248,6 @@ def train(
         FileExistsError: if `folder` holds a training, and `resume` is not set.
     """
     parts = SACMountainCar(config)
-    config = parts.config
     with Run(
         folder,
         config,
@@ -297,9 +296,7 @@ def train(
 
 def main() -> None:
     """Train from the command line: `python -m specgen_std.pipelines.sac_mountain_car --seed 2`."""
-    import tyro
-
-    tyro.cli(train, config=(tyro.conf.OmitArgPrefixes,))
+    command_line(train)
 
 
 if __name__ == "__main__":

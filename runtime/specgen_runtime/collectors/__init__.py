@@ -1,6 +1,16 @@
 """Collectors: batches of transitions, collected over episodes by a policy."""
 
 from specgen_runtime.collectors.collector import Collector
+from specgen_runtime.collectors.local import MultiAsyncCollector, MultiSyncCollector
+from specgen_runtime.collectors.ray import RayCollector
 from specgen_runtime.collectors.trajectories import split_trajectories
+from specgen_runtime.collectors.worker import WorkerLostError
 
-__all__ = ["Collector", "split_trajectories"]
+__all__ = [
+    "Collector",
+    "MultiAsyncCollector",
+    "MultiSyncCollector",
+    "RayCollector",
+    "WorkerLostError",
+    "split_trajectories",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -90,10 +91,8 @@ class Collector(BaseCollector[D]):
     Attributes:
         env: the environment.
         policy: what is called, on its device; None for random actions.
-        frames: how many transitions were collected.
         version: how many times `update_policy_weights_` was called.
         frames_per_batch: `T`.
-        requested_frames_per_batch: how many transitions a batch has.
 
     Raises:
         TypeError: `create_env_fn` gives no `EnvBase`; a policy and a factory; keywords for an environment that is there.
@@ -300,6 +299,10 @@ class Collector(BaseCollector[D]):
         self._root = env.reset(self._root, select_reset_only=True, **kwargs)
         self._numbers.begin(size, mask)
 
+    def forget_episodes(self) -> None:
+        """Begin the next batch with new episodes, as the first."""
+        self._root = None
+
     # weights, seeds, state
 
     def update_policy_weights_(
@@ -387,15 +390,10 @@ class Collector(BaseCollector[D]):
             raise_on_error: whether what the environment raises is passed on.
         """
         del timeout
-        if self.closed:
-            return
-        self.closed, self._root = True, None
-        if close_env:
-            try:
+        was_closed, self.closed, self._root = self.closed, True, None
+        if close_env and not was_closed:
+            with contextlib.suppress(*() if raise_on_error else (Exception,)):
                 self.env.close(raise_if_closed=False)
-            except Exception:
-                if raise_on_error:
-                    raise
 
     def __repr__(self) -> str:
         policy = "random actions" if self.policy is None else type(self.policy).__name__

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["BlockCollector", "Collector", "FlatRollout", "fill_randomly", "over_time", "root_behind", "stack_transitions"]
+__all__ = [
+    "BlockCollector",
+    "Collector",
+    "FlatRollout",
+    "fill_randomly",
+    "over_time",
+    "root_behind",
+    "stack_transitions",
+]
 
 _FIRST_BLOCK = 64
 """How many actions are drawn at first where nobody knows how many will be needed."""

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from specgen_runtime.envs.layout import Layout
 from specgen_runtime.envs.policy import observation_policy, takes_tensordict
+from specgen_runtime.plain_calls import is_plain, passes_tensors
 
 __all__ = ["FlatPolicy", "flat_policy"]
 
@@ -47,7 +48,12 @@ def flat_policy(layout: Layout, policy: Any, trust_policy: bool) -> FlatPolicy |
     """
     (action,) = layout.action.keys
     if type(policy) is TensorDictModule:
-        if policy.out_keys != [action] or not _is_plain(policy) or not _passes_tensors(policy):
+        if (
+            policy.out_keys != [action]
+            or not is_plain(policy)
+            or not passes_tensors(policy)
+            or skip_existing()
+        ):
             return None
         return _composed(policy.in_keys, _flat_call(policy.module), lambda result: _one_of(result, action))
     if trust_policy or not isinstance(policy, nn.Module) or takes_tensordict(policy):
@@ -62,13 +68,6 @@ def _composed(
     return FlatPolicy(tuple(in_keys), lambda *values: values_of(call(*values)))
 
 
-def _passes_tensors(policy: TensorDictModule) -> bool:
-    """Whether a policy calls its module with the entries, and no more."""
-    own = vars(policy)
-    options = ("_kwargs", "method", "method_kwargs", "_get_kwargs")
-    return not any(own.get(name) for name in options) and not skip_existing()
-
-
 def _one_of(result: Any, key: Any) -> tuple[Any, ...]:
     """What a module gives for one key."""
     if isinstance(result, dict) and key in result:
@@ -78,7 +77,7 @@ def _one_of(result: Any, key: Any) -> tuple[Any, ...]:
 
 def _flat_call(module: Any) -> Callable[..., Any]:
     """The function that a module computes, past what `nn.Module` does around `forward`, where that is nothing."""
-    if not isinstance(module, nn.Module) or not _is_plain(module):
+    if not isinstance(module, nn.Module) or not is_plain(module):
         called: Callable[..., Any] = module
         return called
     parts = list(_parts(module))
@@ -99,7 +98,7 @@ def _flat_call(module: Any) -> Callable[..., Any]:
 
 def _parts(module: nn.Module) -> Iterable[Callable[..., Any]]:
     """The functions that a module calls one after the other."""
-    if not _is_plain(module):
+    if not is_plain(module):
         yield module
     elif type(module) is nn.Sequential:
         for part in module:
@@ -114,16 +113,3 @@ def _parts(module: nn.Module) -> Iterable[Callable[..., Any]]:
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda x: functional.linear(x, weight, bias)
-
-
-def _is_plain(module: nn.Module) -> bool:
-    """Whether calling a module is calling its `forward`: it has no hooks, and nobody has set anything in its place."""
-    own = vars(module)
-    hooked_everywhere: Any = nn.modules.module._has_any_global_hook
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return (
-        not any(own.get(name) for name in hooks)
-        and own.get("_compiled_call_impl") is None
-        and "forward" not in own
-        and not hooked_everywhere()
-    )

@@ -19,15 +19,29 @@ tokens of a vocabulary of four, where all of this was found by enumeration.
 So: ``k1`` in the reward; ``k2``, ``k3+`` or ``k3_is`` as a loss. Where tokens were drawn by another policy μ, ratios of
 single tokens leave a bias, ratios of whole prefixes do not. k1, k2 and k3 are J. Schulman's, "Approximating KL
 divergence" (2020).
+
+The formulas are declared in `runtime/schemas/estimators.yaml`, from which the functions are generated.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-__all__ = ["Estimator", "check_estimator", "clipped", "full_kl", "kl_estimate", "log_ratio"]
+from specgen_runtime.llm.kl.generated.estimators import (
+    importance_weight,
+    kl_abs,
+    kl_k1,
+    kl_k2,
+    kl_k3,
+    kl_k3_is,
+    kl_k3_plus,
+)
+
+__all__ = ["Estimator", "check_estimator", "kl_estimate"]
 
 Estimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "k3+", "k3_is", "full"]
 
@@ -50,17 +64,6 @@ def check_estimator(kind: str, full: bool = False) -> None:
         )
 
 
-def log_ratio(log_probs: Tensor, ref_log_probs: Tensor, scored: Tensor) -> Tensor:
-    """``log p - log q`` of tokens where they are scored, and exactly 0 elsewhere, whatever is there.
-
-    Args:
-        log_probs: of the policy, float ``[*batch, time]``.
-        ref_log_probs: of the reference, float ``[*batch, time]``.
-        scored: bool ``[*batch, time]``.
-    """
-    return log_probs.where(scored, 0.0) - ref_log_probs.where(scored, 0.0)
-
-
 def kl_estimate(
     ratio: Tensor,
     kind: Estimator = "k1",
@@ -75,7 +78,7 @@ def kl_estimate(
 
     Args:
         ratio: the log-ratio r, float ``[*batch, time]``: 0 where nothing is scored, and so is the estimate.
-        kind: the estimator, but ``full``; see `full_kl`.
+        kind: the estimator, but ``full``, which is `kl_full` of distributions.
         bound: of the log-ratio in ``exp(-r)``. The value is that at the bound, the gradient keeps its sign.
         log_probs: for ``k3_is``: of the policy, float ``[*batch, time]``, 0 where nothing is scored.
         sampled_log_probs: for ``k3_is``: of the policy that drew the tokens, the same; None if it is the same policy.
@@ -89,32 +92,21 @@ def kl_estimate(
         ValueError: an unknown estimator, or ``full``; ``k3_is`` without `log_probs`.
     """
     check_estimator(kind)
-    if kind == "k1":
-        return ratio
-    if kind == "abs":
-        return ratio.abs()
-    squared = ratio.square() / 2
-    if kind == "k2":
-        return squared
-    # The value is bounded; a clamp alone would have no gradient, or one of the wrong sign.
-    bounded = ratio + (ratio.clamp(-bound, bound) - ratio).detach()
-    positive = (-bounded).exp() - 1 + bounded
+    if kind in _PLAIN:
+        return _PLAIN[kind](ratio)
     if kind == "k3":
-        return positive
+        return kl_k3(ratio, bound=bound)
     if kind == "k3+":
-        return positive.detach() + squared - squared.detach()
+        return kl_k3_plus(ratio, bound=bound)
     if log_probs is None:
         raise ValueError("estimator 'k3_is' needs log_probs, those of the policy: its ratio has a gradient")
-    exponent = log_probs - (log_probs.detach() if sampled_log_probs is None else sampled_log_probs)
-    weight = (exponent.cumsum(-1) if weights == "prefix" else exponent).exp()
-    return (weight if max_weight is None else weight.clamp(max=max_weight)) * positive
+    weight = importance_weight(
+        log_probs,
+        log_probs.detach() if sampled_log_probs is None else sampled_log_probs,
+        prefix=weights == "prefix",
+        max_weight=math.inf if max_weight is None else max_weight,
+    )
+    return kl_k3_is(ratio, weight, bound=bound)
 
 
-def full_kl(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
-    """The KL divergence of each token's distribution: float ``[*batch, time]``, of ``[*batch, time, vocabulary]``."""
-    return (log_probs.exp() * (log_probs - ref_log_probs)).sum(-1)
-
-
-def clipped(ratio: Tensor, scored: Tensor, bound: float) -> Tensor:
-    """The fraction of scored tokens whose log-ratio is outside the bound: a scalar."""
-    return ((ratio.abs() > bound) & scored).sum() / scored.sum().clamp_min(1)
+_PLAIN: Mapping[str, Callable[[Tensor], Tensor]] = {"k1": kl_k1, "abs": kl_abs, "k2": kl_k2}

@@ -16,6 +16,7 @@ from specgen_runtime.modules.distributional_qvalue import (
     DistributionalQValueModule,
 )
 from specgen_runtime.modules.distributions import (
+    Categorical,
     Delta,
     IndependentNormal,
     LLMMaskedCategorical,
@@ -65,6 +66,7 @@ __all__ = [
     "ActorCriticWrapper",
     "ActorValueOperator",
     "AdditiveGaussianModule",
+    "Categorical",
     "Conv3dNet",
     "ConvNet",
     "Delta",

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
+from specgen_runtime.modules.distributions.categorical import one_hot
 from specgen_runtime.specs import Categorical, Composite, MultiOneHot, OneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -281,8 +282,8 @@ def encode_index(index: Tensor, n: int, action_space: ActionSpace, dtype: torch.
         Shape ``(*batch, n)`` for one-hot, ``(*batch,)`` for categorical.
     """
     if action_space == "one_hot":
-        return torch.nn.functional.one_hot(index, n).to(dtype)
-    return index.to(dtype)
+        return one_hot(index, n, dtype)
+    return index if index.dtype is dtype else index.to(dtype)
 
 
 def entry(tensordict: TensorDictBase, key: NestedKey, *, owner: str, role: str) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     CompositeDistribution,
@@ -86,7 +87,7 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
             names of its parts.
         spec: of the action, or a composite by key.
         **kwargs: of `SafeProbabilisticModule`: ``distribution_class``, ``distribution_kwargs``,
-            ``return_log_prob``, ``default_interaction_type``, ``safe`` and others.
+            ``return_log_prob``, ``default_interaction_type``, ``safe``, ``generator`` and others.
 
     Raises:
         TypeError: if ``spec`` is no spec, or a keyword is not known.
@@ -108,6 +109,16 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
             if kwargs.get("distribution_class") is CompositeDistribution:
                 out_keys = _drawn_by_composite(kwargs.get("distribution_kwargs") or {})
         super().__init__(module, SafeProbabilisticModule(in_keys, out_keys, spec, **kwargs))
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """What draws take their random numbers from; None for torch's default, or where a key says it."""
+        found: torch.Generator | None = self.module[-1].generator
+        return found
+
+    @generator.setter
+    def generator(self, generator: torch.Generator | None) -> None:
+        self.module[-1].generator = generator
 
 
 def _drawn_by_composite(keywords: dict[str, Any]) -> list[NestedKey]:

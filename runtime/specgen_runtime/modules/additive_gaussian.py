@@ -9,18 +9,18 @@ from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import explores, fall
+from specgen_runtime.modules.exploration import ExplorationNumbers, draws_for, explores, fall
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 
-class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
+class AdditiveGaussianModule(ExplorationNumbers, TensorDictModuleBase):  # type: ignore[misc]
     """Adds normal noise to actions, `sigma * N(mean, std)`, and projects them into their spec.
 
     Explores when the exploration type is `RANDOM` or not set; otherwise actions pass through. Sigma falls linearly from
-    `sigma_init` to `sigma_end`, by `step`, which the training loop must call.
+    `sigma_init` to `sigma_end`, by `step`, which the training loop must call; or the loop sets it, as `module.sigma = 0.3`.
 
-    One normal number is drawn for each element of the action, from torch's global generator.
+    One normal number is drawn for each element of the action.
 
     Args:
         spec: of the action, with or without batch dimensions, or a composite that holds it. None: set later, as
@@ -33,9 +33,11 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
         action_key: what is read and written.
         safe: project actions also where nothing is explored.
         device: of sigma.
+        generator: what it draws from, on the device of the actions. Defaults to torch's. Set `generator` to another after
+            a move to another device; the state dict lacks it.
 
     Raises:
-        TypeError: `spec` is not a spec.
+        TypeError: `spec` is not a spec, or `generator` no generator.
         ValueError: `sigma_end` is greater than `sigma_init`, or the number of steps is not positive.
         KeyError: a composite spec does not hold `action_key`.
     """
@@ -58,6 +60,7 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
         action_key: NestedKey = "action",
         safe: bool = False,
         device: DEVICE_TYPING | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         if sigma_end > sigma_init:
@@ -72,6 +75,7 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
         numbers = {"sigma_init": sigma_init, "sigma_end": sigma_end, "mean": mean, "std": std}
         for name, number in (*numbers.items(), ("sigma", sigma_init)):
             self.register_buffer(name, torch.tensor(float(number), device=device))
+        self.generator = generator
         self._spec: TensorSpec | None = None
         self._leaf: TensorSpec | None = None
         if spec is not None:
@@ -103,7 +107,7 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
 
         Raises:
             KeyError: the action is missing.
-            RuntimeError: the module has no spec yet.
+            RuntimeError: the module has no spec yet, or its generator is on another device than the action.
             ValueError: the shape of the action does not end with that of the spec.
         """
         noisy = explores()
@@ -115,7 +119,10 @@ class AdditiveGaussianModule(TensorDictModuleBase):  # type: ignore[misc]
             )
         action = entry(tensordict, self.action_key, owner="AdditiveGaussianModule", role="the action")
         if noisy:
-            noise = self.mean + self.std * torch.randn_like(action)
-            action = (action + self.sigma * noise).to(action.dtype)
+            with draws_for(self.generator, action.device, "AdditiveGaussianModule"):
+                drawn = torch.randn_like(action)
+            noise = self.mean + self.std * drawn
+            noisy_action = action + self.sigma * noise
+            action = noisy_action if noisy_action.dtype is action.dtype else noisy_action.to(action.dtype)
         tensordict.set(self.action_key, self._leaf.project(action))
         return tensordict

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
 from torch import Tensor, nn
 
 from specgen_runtime.interop.torchrl_specs import own_spec
@@ -19,6 +19,7 @@ from specgen_runtime.modules.action_space import (
     greedy_action,
     known_leaf,
 )
+from specgen_runtime.modules.sequences import PlainSequence
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -143,7 +144,7 @@ class DistributionalQValueModule(TensorDictModuleBase):  # type: ignore[misc]
         return tensordict
 
 
-class DistributionalQValueActor(TensorDictSequential):  # type: ignore[misc]
+class DistributionalQValueActor(PlainSequence):
     """A network of the atoms of action values, their log-softmax, and the choice of the action of the greatest mean.
 
     Args:

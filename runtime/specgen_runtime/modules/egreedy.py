@@ -10,19 +10,25 @@ from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import action_batch, explores, fall
+from specgen_runtime.modules.exploration import (
+    ExplorationNumbers,
+    action_batch,
+    draws_for,
+    explores,
+    fall,
+)
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
 
-class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
+class EGreedyModule(ExplorationNumbers, TensorDictModuleBase):  # type: ignore[misc]
     """Replaces each action by a random one of its spec with probability epsilon.
 
     Explores when the exploration type is ``RANDOM`` or not set; otherwise actions pass through. Epsilon falls
-    linearly from ``eps_init`` to ``eps_end``, by `step`, which the training loop must call.
+    linearly from ``eps_init`` to ``eps_end``, by `step`, which the training loop must call; or the loop sets it, as
+    ``module.eps = 0.3``, within [0, 1].
 
-    One uniform number is drawn per element of the tensordict's batch, then a random action for all of them, from
-    torch's global generator.
+    One uniform number is drawn per element of the tensordict's batch, then a random action for all of them.
 
     Args:
         spec: of the action, with or without batch dimensions, or a composite that holds it.
@@ -32,9 +38,11 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         action_key: what is read and written.
         action_mask_key: bool, True where an action is allowed; random actions keep to it. Defaults to None.
         device: of epsilon.
+        generator: what it draws from, on the device of the actions. Defaults to torch's. Set ``generator`` to another after
+            a move to another device; the state dict lacks it.
 
     Raises:
-        TypeError: if ``spec`` is not a spec.
+        TypeError: if ``spec`` is not a spec, or ``generator`` no generator.
         ValueError: if an epsilon is outside its range, or the number of steps is not positive.
         KeyError: if a composite spec does not hold ``action_key``.
     """
@@ -42,6 +50,7 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
     eps_init: Tensor
     eps_end: Tensor
     eps: Tensor
+    _fractions = frozenset({"eps_init", "eps_end", "eps"})
 
     def __init__(
         self,
@@ -53,6 +62,7 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         action_key: NestedKey = "action",
         action_mask_key: NestedKey | None = None,
         device: torch.device | str | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         spec = own_spec(spec)
@@ -70,6 +80,7 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         self.register_buffer("eps_init", torch.tensor(float(eps_init), device=device))
         self.register_buffer("eps_end", torch.tensor(float(eps_end), device=device))
         self.register_buffer("eps", torch.tensor(float(eps_init), device=device))
+        self.generator = generator
         self._spec = spec
         self._leaf = action_leaf(spec, action_key)
 
@@ -92,32 +103,34 @@ class EGreedyModule(TensorDictModuleBase):  # type: ignore[misc]
         Raises:
             KeyError: if the action or the mask is missing.
             ValueError: if the action does not have the shape of the spec.
-            RuntimeError: if the action is on another device than epsilon.
+            RuntimeError: if the action is on another device than epsilon, or than the generator.
         """
         if not explores():
             return tensordict
         action = entry(tensordict, self.action_key, owner="EGreedyModule", role="the action")
-        if action.device != self.eps.device:
-            raise RuntimeError(
-                f"the action is on {action.device}, EGreedyModule on {self.eps.device}; use .to()"
-            )
-        explored = torch.rand(action_batch(tensordict, self.action_key), device=action.device) < self.eps
-        drawn = self._spec_of(action, tensordict).rand().to(action.device)
-        if drawn.dtype != action.dtype:
-            drawn = drawn.to(action.dtype)
-        tensordict.set(self.action_key, torch.where(expand_as_right(explored, action), drawn, action))
+        eps, device = self.eps, action.device
+        if device != eps.device:
+            raise RuntimeError(f"the action is on {device}, EGreedyModule on {eps.device}; use .to()")
+        with draws_for(self.generator, device, "EGreedyModule"):
+            explored = torch.rand(action_batch(tensordict, self.action_key), device=device) < eps
+            drawn = self._drawn(action, tensordict).to(device, action.dtype)
+        if explored.ndim < action.ndim:
+            explored = expand_as_right(explored, action)
+        tensordict.set(self.action_key, torch.where(explored, drawn, action))
         return tensordict
 
-    def _spec_of(self, action: Tensor, tensordict: TensorDictBase) -> TensorSpec:
-        """The spec with the batch of the action, and with its mask."""
+    def _drawn(self, action: Tensor, tensordict: TensorDictBase) -> Tensor:
+        """Random actions in the shape of the action, those that its mask allows."""
         spec = self._leaf
-        if spec.shape != action.shape:
-            trailing = action.shape[action.ndim - len(spec.shape) :]
-            if len(spec.shape) > action.ndim or trailing != spec.shape:
-                raise ValueError(f"the action has shape {tuple(action.shape)}, its spec {tuple(spec.shape)}")
-            spec = spec.expand(action.shape)
-        if self.action_mask_key is not None:
-            mask = entry(tensordict, self.action_mask_key, owner="EGreedyModule", role="the action mask")
-            spec = spec.clone()
-            spec.update_mask(mask)  # type: ignore[attr-defined]
-        return spec
+        shape, own = action.shape, spec.shape
+        batch = len(shape) - len(own)
+        if batch < 0 or shape[batch:] != own:
+            raise ValueError(f"the action has shape {tuple(shape)}, its spec {tuple(own)}")
+        if self.action_mask_key is None:
+            drawn: Tensor = spec.rand(shape[:batch])
+            return drawn
+        mask = entry(tensordict, self.action_mask_key, owner="EGreedyModule", role="the action mask")
+        spec = spec.expand(shape).clone()
+        spec.update_mask(mask)  # type: ignore[attr-defined]
+        masked: Tensor = spec.rand()
+        return masked

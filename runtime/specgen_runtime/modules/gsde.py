@@ -12,11 +12,11 @@ from torch.distributions import Transform
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from specgen_runtime.modules.exploration import explores
+from specgen_runtime.modules.exploration import ExplorationNumbers, draws_for, explores
 from specgen_runtime.typing import DEVICE_TYPING
 
 
-class gSDEModule(nn.Module):  # noqa: N801
+class gSDEModule(ExplorationNumbers):  # noqa: N801
     """Adds noise that is linear in the state to the mean of an action ("Smooth Exploration for Robotic Reinforcement
     Learning", Raffin et al. 2021): within an episode, equal states give equal actions.
 
@@ -34,6 +34,8 @@ class gSDEModule(nn.Module):  # noqa: N801
         learn_sigma: sigma is the softplus of a parameter, `log_sigma`; False: it stays what it is at first.
         transform: of the noisy action, such as a tanh. None: none.
         device: of sigma.
+        generator: what epsilon is drawn from, where the module draws it; on its device. Defaults to torch's. Set `generator`
+            to another after a move to another device; the state dict lacks it.
     """
 
     sigma_init: Tensor
@@ -50,6 +52,8 @@ class gSDEModule(nn.Module):  # noqa: N801
         learn_sigma: bool = True,
         transform: Transform | None = None,
         device: DEVICE_TYPING | None = None,
+        *,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.action_dim = action_dim
@@ -58,6 +62,7 @@ class gSDEModule(nn.Module):  # noqa: N801
         self.scale_max = scale_max
         self.learn_sigma = learn_sigma
         self.transform = transform
+        self.generator = generator
         if sigma_init is None:
             sigma_init = math.sqrt((1.0 - scale_min) / max(state_dim, 1))
         sigma = torch.full((action_dim, state_dim), float(sigma_init), device=device)
@@ -87,13 +92,14 @@ class gSDEModule(nn.Module):  # noqa: N801
             mu: the mean of the action, `(*batch, action_dim)`.
             state: `(*batch, state_dim)`.
             _eps_gSDE: epsilon, `(*batch, action_dim, state_dim)`. None, or zeros with one element for each of the batch:
-                it is drawn from torch's global generator, where the module explores.
+                it is drawn, where the module explores.
 
         Returns:
             The mean and the standard deviation, `(*batch, action_dim)`; the action, the same shape; epsilon.
 
         Raises:
             ValueError: the batches of the three differ.
+            RuntimeError: the generator is on another device than sigma.
         """
         batch = state.shape[:-1]
         if mu.shape[:-1] != batch:
@@ -109,7 +115,8 @@ class gSDEModule(nn.Module):  # noqa: N801
         if epsilon is None or (epsilon.numel() == batch.numel() and not bool(epsilon.any())):
             # The noise of an episode is drawn even if its first step does not explore: later ones may.
             draw = torch.randn if explores() or epsilon is not None else torch.zeros
-            epsilon = draw((*batch, *sigma.shape), device=sigma.device, dtype=sigma.dtype)
+            with draws_for(self.generator, sigma.device, type(self).__name__):
+                epsilon = draw((*batch, *sigma.shape), device=sigma.device, dtype=sigma.dtype)
         action = mu
         if explores():
             action = mu + ((sigma * epsilon) @ state.unsqueeze(-1)).squeeze(-1)
@@ -132,6 +139,8 @@ class LazygSDEModule(LazyModuleMixin, gSDEModule):
         learn_sigma: sigma is the softplus of a parameter, `log_sigma`; False: it stays what it is at first.
         transform: of the noisy action, such as a tanh. None: none.
         device: of sigma.
+        generator: what epsilon is drawn from, where the module draws it; on its device. Defaults to torch's. Set `generator`
+            to another after a move to another device; the state dict lacks it.
     """
 
     cls_to_become = gSDEModule
@@ -144,8 +153,10 @@ class LazygSDEModule(LazyModuleMixin, gSDEModule):
         learn_sigma: bool = True,
         transform: Transform | None = None,
         device: DEVICE_TYPING | None = None,
+        *,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(0, 0, 0.0, scale_min, scale_max, learn_sigma, transform, device)
+        super().__init__(0, 0, 0.0, scale_min, scale_max, learn_sigma, transform, device, generator=generator)
         self._deviation = sigma_init
         like: dict[str, Any] = {"device": device, "dtype": torch.get_default_dtype()}
         self.sigma_init = UninitializedBuffer(**like)

@@ -14,7 +14,13 @@ from torch import Tensor
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.action_space import action_leaf, entry
-from specgen_runtime.modules.exploration import action_batch, explores, fall
+from specgen_runtime.modules.exploration import (
+    ExplorationNumbers,
+    action_batch,
+    draws_for,
+    explores,
+    fall,
+)
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
@@ -22,19 +28,19 @@ NOISE_KEY = "_ou_prev_noise"
 STEPS_KEY = "_ou_steps"
 
 
-class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc]
+class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase):  # type: ignore[misc]
     """Adds noise to actions that follows an Ornstein-Uhlenbeck process within each episode ("Continuous control with
     deep reinforcement learning", Lillicrap et al. 2016).
 
     The noise of a step is `noise + theta (mu - noise) dt + sigma sqrt(dt) N(0, 1)` of that of the step before, which
     begins as `x0` in each episode; epsilon times it is added. Sigma falls from `sigma` to `sigma_min` within
     `n_steps_annealing` steps of an episode. Epsilon falls from `eps_init` to `eps_end` by `step`, which the training
-    loop must call.
+    loop must call; or the loop sets it, as `module.eps = 0.3`.
 
     Explores when the exploration type is `RANDOM` or not set. The noise and the number of steps of each episode are
     kept in the tensordict, as `"_ou_prev_noise"` (the shape of the action, less `x0`) and `"_ou_steps"` (int64, the
     shape of the batch); `is_init`, which `InitTracker` writes, says where they begin anew. One normal number is drawn
-    for each element of the action, from torch's global generator.
+    for each element of the action.
 
     Args:
         spec: of the action, with or without batch dimensions, or a composite that holds it.
@@ -52,9 +58,11 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
         is_init_key: bool, `(*batch, 1)` or `(*batch,)`: whether a step is the first of its episode.
         safe: project actions into the spec, whether anything is explored or not.
         device: of epsilon.
+        generator: what it draws from, on the device of the actions. Defaults to torch's. Set `generator` to another after
+            a move to another device; the state dict lacks it.
 
     Raises:
-        TypeError: `spec` is not a spec.
+        TypeError: `spec` is not a spec, or `generator` no generator.
         ValueError: `eps_end` is greater than `eps_init`, or a number of steps is not positive.
         KeyError: a composite spec does not hold `action_key`.
     """
@@ -62,6 +70,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
     eps_init: Tensor
     eps_end: Tensor
     eps: Tensor
+    x0: Tensor
 
     def __init__(
         self,
@@ -81,6 +90,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
         is_init_key: NestedKey = "is_init",
         safe: bool = True,
         device: DEVICE_TYPING | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         spec = own_spec(spec)
@@ -107,6 +117,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
         self.register_buffer(
             "x0", torch.as_tensor(0.0 if x0 is None else x0, device=device), persistent=False
         )
+        self.generator = generator
         self._spec = spec
         self._leaf = action_leaf(spec, action_key)
 
@@ -129,6 +140,7 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
         Raises:
             KeyError: the action is missing.
             ValueError: the shape of the action does not end with that of the spec, or `is_init` that of the batch.
+            RuntimeError: the generator is on another device than the action.
         """
         explored = explores()
         if not (explored or self.safe):
@@ -139,10 +151,12 @@ class OrnsteinUhlenbeckProcessModule(TensorDictModuleBase):  # type: ignore[misc
             sigma = (self.sigma - (self.sigma - self.sigma_min) / self.n_steps_annealing * steps).clamp_min(
                 self.sigma_min
             )
+            with draws_for(self.generator, action.device, "OrnsteinUhlenbeckProcessModule"):
+                drawn = torch.randn_like(before)
             noise = (
                 before
                 + self.theta * (self.mu - before) * self.dt
-                + expand_as_right(sigma, before) * math.sqrt(self.dt) * torch.randn_like(before)
+                + expand_as_right(sigma, before) * math.sqrt(self.dt) * drawn
             )
             tensordict.set(NOISE_KEY, (noise - self.x0).to(action.dtype))
             tensordict.set(STEPS_KEY, steps + 1)

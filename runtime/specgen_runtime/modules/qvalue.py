@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential, dispatch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
 from torch import Tensor, nn
 
 from specgen_runtime.interop.torchrl_specs import own_spec
@@ -20,6 +20,7 @@ from specgen_runtime.modules.action_space import (
     known_leaf,
     split_choices,
 )
+from specgen_runtime.modules.sequences import PlainSequence
 from specgen_runtime.specs import MultiOneHot, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -107,10 +108,14 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
             KeyError: if the action values or the mask are missing.
             ValueError: if the number of action values is not the spec's.
         """
-        read = [entry(tensordict, self.action_value_key, owner="QValueModule", role="the action value")]
+        action_key, value_key, chosen_key = self.out_keys
+        values = self.allowed_values(
+            entry(tensordict, value_key, owner="QValueModule", role="the action value")
+        )
         if self.action_mask_key is not None:
-            read.append(entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask"))
-        values = self.allowed_values(*read)
+            mask = entry(tensordict, self.action_mask_key, owner="QValueModule", role="the action mask")
+            values = self.allowed_values(values, mask)
+            tensordict.set(value_key, values)
         action = greedy_action(values, self.action_space, self._dtype, self.var_nums)
         if self.var_nums is None:
             chosen = values.amax(-1, keepdim=True)
@@ -119,7 +124,8 @@ class QValueModule(TensorDictModuleBase):  # type: ignore[misc]
                 [one.amax(-1, keepdim=True) for one in split_choices(values, self.var_nums)], -1
             )
             chosen = chosen.sum(-1, keepdim=True)
-        tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))
+        tensordict.set(action_key, action)
+        tensordict.set(chosen_key, chosen)
         return tensordict
 
 
@@ -127,7 +133,7 @@ def _number_of_values(leaf: TensorSpec) -> int:
     return sum(leaf.nvec) if isinstance(leaf, MultiOneHot) else int(leaf.space.n)  # type: ignore[union-attr]
 
 
-class QValueActor(TensorDictSequential):  # type: ignore[misc]
+class QValueActor(PlainSequence):
     """A network of action values followed by the choice of the greatest.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from tensordict import TensorDictBase, unravel_key
 from tensordict.nn import (
+    CompositeDistribution,
     InteractionType,
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
@@ -15,10 +16,15 @@ from tensordict.nn import (
     TensorDictModuleBase,
     TensorDictSequential,
 )
+from tensordict.nn.probabilistic import interaction_type
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
+from specgen_runtime.modules.exploration import checked_generator, draws_for
+from specgen_runtime.modules.sequences import PlainProbabilisticSequence, PlainSequence
+from specgen_runtime.plain_calls import in_place, is_ordinary_call
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -168,6 +174,12 @@ class SafeModule(OutputSpecs, TensorDictModule):  # type: ignore[misc]
         TensorDictModule.__init__(self, module, in_keys, out_keys, inplace=inplace)
         self.register_spec(safe=safe, spec=spec)
 
+    def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Write what the module gives for the inputs."""
+        if is_ordinary_call(tensordict, args or kwargs):
+            return in_place(self, tensordict)
+        return super().forward(*_given(tensordict), *args, **kwargs)
+
 
 class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # type: ignore[misc]
     """A `tensordict.nn.ProbabilisticTensorDictModule` with the specs of what it draws.
@@ -190,7 +202,9 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         cache_dist: write the parameters of the distribution.
         n_empirical_estimate: draws of which a mean is taken that has no closed form.
         num_samples: leading dimensions of the draws.
-        generator: of the draws: a generator, a seed or the key of one. Defaults to torch's.
+        generator: what draws take their random numbers from: a generator on the device of the parameters, a seed, or
+            the key of one in the tensordict. Defaults to torch's. After the module is moved to another device, set
+            `generator` to one of that device; neither is in the state dict.
 
     Raises:
         TypeError: if ``spec`` is no spec.
@@ -235,6 +249,96 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
             (key,) = _only(self.dist_sample_keys, "draws")
             spec = Composite({key: spec})
         self.register_spec(safe=safe, spec=spec)
+        self._keywords = [key if isinstance(key, str) else key[-1] for key in self.dist_keys]
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """What draws take their random numbers from; None for torch's default, or where a key says it."""
+        return self._generator
+
+    @generator.setter
+    def generator(self, generator: torch.Generator | None) -> None:
+        self._generator = checked_generator(generator)
+        self._generator_key = None
+
+    def get_dist(self, tensordict: TensorDictBase) -> Any:
+        """The distribution of the parameters in a tensordict.
+
+        Raises:
+            TypeError: if the parameters are not the keywords of the distribution.
+        """
+        if torch.compiler.is_compiling():
+            return super().get_dist(tensordict)
+        parameters = {
+            name: tensordict.get(key, None) for name, key in zip(self._keywords, self.in_keys, strict=True)
+        }
+        try:
+            return self.distribution_class(**parameters, **self.distribution_kwargs)
+        except TypeError:
+            return super().get_dist(tensordict)  # which says what does not fit
+
+    build_dist_from_params = get_dist
+
+    def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Write a draw, or what else the interaction type asks for, and its log-probability if that is asked for.
+
+        Raises:
+            TypeError: if the parameters are not the keywords of the distribution.
+            RuntimeError: if the generator is on another device than the parameters.
+        """
+        if not is_ordinary_call(tensordict, args or kwargs) or self.num_samples is not None:
+            return super().forward(*_given(tensordict), *args, **kwargs)
+        dist = self.get_dist(tensordict)
+        if isinstance(dist, CompositeDistribution):
+            return super().forward(tensordict)
+        generator, write_back = self._resolve_generator(tensordict)
+        drawn = self._dist_sample(dist, interaction_type(), generator=generator)
+        if write_back is not None:
+            write_back(generator)
+        draws = drawn if isinstance(drawn, tuple) else (drawn,)
+        for key, draw in zip(self._out_keys, draws, strict=True):
+            tensordict.set(key, draw)
+        if self.return_log_prob:
+            tensordict.set(self.log_prob_key, dist.log_prob(*draws))
+        return tensordict
+
+    def _dist_sample(
+        self,
+        dist: Any,
+        interaction_type: InteractionType | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Any:
+        mode = self.default_interaction_type if interaction_type is None else interaction_type
+        if mode not in _DRAWN:
+            return super()._dist_sample(dist, mode)
+        with draws_for(generator, _device_of(dist) if generator is not None else None, type(self).__name__):
+            if mode is InteractionType.RANDOM and isinstance(dist, Distribution):
+                shape = torch.Size(()) if self.num_samples is None else self.num_samples
+                return dist.rsample(shape) if dist.has_rsample else dist.sample(shape)
+            return super()._dist_sample(dist, mode)
+
+
+_DRAWN = (InteractionType.RANDOM, InteractionType.MEAN)
+"""Interaction types for which numbers are drawn; for means only where a distribution has no closed form of them."""
+
+
+def _device_of(dist: Any) -> torch.device | None:
+    """Where the parameters of a distribution are; None if that is not known."""
+    parts = dist.dists.values() if isinstance(dist, CompositeDistribution) else [dist]
+    for part in parts:
+        inner = part
+        while isinstance(getattr(inner, "base_dist", None), Distribution):
+            inner = inner.base_dist
+        for value in vars(inner).values():
+            if isinstance(value, Tensor):
+                return value.device
+    return None
+
+
+def _given(tensordict: Any) -> tuple[Any, ...]:
+    """The first argument of a call as there may be one: tensordict's `forward` takes tensors by keyword without it."""
+    return () if tensordict is None else (tensordict,)
 
 
 def _only(keys: Sequence[NestedKey], what: str) -> Sequence[NestedKey]:
@@ -245,7 +349,7 @@ def _only(keys: Sequence[NestedKey], what: str) -> Sequence[NestedKey]:
     return keys
 
 
-class SafeSequential(OutputSpecs, TensorDictSequential):  # type: ignore[misc]
+class SafeSequential(OutputSpecs, PlainSequence):
     """A `tensordict.nn.TensorDictSequential` with the specs of what its modules write.
 
     Args:
@@ -272,7 +376,11 @@ class SafeSequential(OutputSpecs, TensorDictSequential):  # type: ignore[misc]
         self.safe = False
 
 
-class SafeProbabilisticTensorDictSequential(SafeSequential, ProbabilisticTensorDictSequential):  # type: ignore[misc]
+class SafeProbabilisticTensorDictSequential(
+    PlainProbabilisticSequence,
+    SafeSequential,
+    ProbabilisticTensorDictSequential,  # type: ignore[misc]
+):
     """A `tensordict.nn.ProbabilisticTensorDictSequential` with the specs of what its modules write.
 
     ``get_dist`` gives the distribution of its last module.

@@ -328,6 +328,15 @@ class LossModule(SelectingModule):
         values = metric if metric.is_floating_point() else metric.to(torch.get_default_dtype())
         return values.mean() if mask is None else reduce(values, "mean", mask=mask)
 
+    def _counted(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """What plays ``role``, detached; with a mask only that of the samples that count, one behind the other."""
+        value, mask = self._read(tensordict, key, role).detach(), self._mask(tensordict)
+        if mask is None:
+            return value
+        while mask.ndim >= value.ndim and mask.shape[-1] == 1:
+            mask = mask.squeeze(-1)
+        return value[mask]
+
     def _with_estimates(self, tensordict: TensorDictBase, keys: Sequence[NestedKey]) -> TensorDictBase:
         """The data with ``keys``, by the value estimator where they are missing."""
         if all(isinstance(peek(tensordict, key), Tensor) for key in keys):

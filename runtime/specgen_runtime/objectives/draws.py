@@ -64,8 +64,24 @@ def chosen_members(values: Tensor, k: int) -> Tensor:
     Raises:
         ValueError: if there are fewer than ``k`` members.
     """
-    members = values.shape[0]
+    return values.index_select(0, _numbers(values.shape[0], k, values.device))
+
+
+def drawn_members(parameters: TensorDictBase, k: int) -> Tensor:
+    """The numbers of ``k`` members of an ensemble, as `chosen_members` draws them: int64, ``[k]``.
+
+    Args:
+        parameters: those of all members, ``[members, ...]`` each.
+        k: how many are drawn.
+
+    Raises:
+        ValueError: if there are fewer than ``k`` members.
+    """
+    one = next(value for value in parameters.values(True, True) if isinstance(value, Tensor))
+    return _numbers(one.shape[0], k, one.device)
+
+
+def _numbers(members: int, k: int, device: torch.device) -> Tensor:
     if k > members:
         raise ValueError(f"{k} members can't be chosen of {members}")
-    order = torch.randperm(members, device=values.device)
-    return values.index_select(0, order[:k].sort().values)
+    return torch.randperm(members, device=device)[:k].sort().values

@@ -48,10 +48,20 @@ class Members:
         return not torch.compiler.is_compiling() and (few or self._stackable.get(key, True))
 
     def __call__(
-        self, which: str, steps: Steps, inputs: Mapping[NestedKey, Tensor], key: NestedKey
+        self,
+        which: str,
+        steps: Steps,
+        inputs: Mapping[NestedKey, Tensor],
+        key: NestedKey,
+        chosen: Tensor | None = None,
     ) -> Tensor | None:
-        """Entry ``key`` of what the members write, ``[members, ...]``; None as with `Steps`, and for `torch.vmap`."""
+        """Entry ``key`` of what the members write, or those of ``chosen`` numbers, ``[members, ...]``.
+
+        None as with `Steps`, and for `torch.vmap`.
+        """
         parameters = self._parameters[which]
+        if chosen is not None:
+            parameters = [parameter.index_select(0, chosen) for parameter in parameters]
         if self._stackable.get(key, True):
             value = self._together(parameters, steps, inputs, key)
             if value is not None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
+from specgen_runtime.objectives.draws import drawn_members
 from specgen_runtime.objectives.inputs import Replaced, input_record, input_tensors
 from specgen_runtime.objectives.keys import with_keys
 from specgen_runtime.objectives.layers import with_call_overhead
@@ -178,6 +179,7 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         randomness: str = "error",
+        choose: int | None = None,
     ) -> Tensor:
         """Entry ``key`` of what the network writes for ``record``, with gradients to its parameters.
 
@@ -187,12 +189,14 @@ class FunctionalNetwork:
             replaced: what it reads instead of entries of the record, by their keys; gradients go through.
             draws: whether what is replaced has a dimension of draws in front of the batch, and so has the result.
             randomness: for ensembles, what `torch.vmap` is told.
+            choose: for ensembles, of how many members, which are drawn; None for all.
 
         Raises:
             KeyError: if ``record`` lacks an input, the network does not read what is replaced, or does not write
                 ``key``.
+            ValueError: if there are fewer members than are to be drawn.
         """
-        return self._call("live", self._live, record, key, replaced, draws, randomness)
+        return self._call("live", self._live, record, key, replaced, draws, randomness, choose)
 
     def frozen(
         self,
@@ -202,10 +206,11 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         randomness: str = "error",
+        choose: int | None = None,
     ) -> Tensor:
         """As `live`, with the same values of the parameters but no gradients to them."""
         self._follow()
-        return self._call("frozen", self._frozen, record, key, replaced, draws, randomness)
+        return self._call("frozen", self._frozen, record, key, replaced, draws, randomness, choose)
 
     def target(
         self,
@@ -215,11 +220,14 @@ class FunctionalNetwork:
         *,
         draws: bool = False,
         randomness: str = "error",
+        choose: int | None = None,
     ) -> Tensor:
         """As `live`, with the target parameters; without any, the same as `frozen`."""
         if self._target is None and not self.expanded:
             return self.frozen(record, key, replaced, draws=draws)
-        return self._call("target", self._target or self._frozen, record, key, replaced, draws, randomness)
+        return self._call(
+            "target", self._target or self._frozen, record, key, replaced, draws, randomness, choose
+        )
 
     def outputs(
         self,
@@ -322,13 +330,17 @@ class FunctionalNetwork:
         replaced: Replaced | None,
         draws: bool,
         randomness: str,
+        choose: int | None = None,
     ) -> Tensor:
-        value = self._by_steps(which, module, record, key, replaced, draws)
+        chosen = None if choose is None else drawn_members(self._params[which], choose)
+        value = self._by_steps(which, module, record, key, replaced, draws, chosen)
         if value is not None:
             return value
         inputs = self.inputs(record, replaced, draws)
-        outputs = self._vmapped(self._params[which], inputs, randomness) if self.expanded else module(inputs)
-        return WrittenEntries(self, outputs)[key]
+        if not self.expanded:
+            return WrittenEntries(self, module(inputs))[key]
+        params = self._params[which] if chosen is None else self._params[which][chosen]
+        return WrittenEntries(self, self._vmapped(params, inputs, randomness))[key]
 
     def _by_steps(
         self,
@@ -338,6 +350,7 @@ class FunctionalNetwork:
         key: NestedKey,
         replaced: Replaced | None,
         draws: bool,
+        chosen: Tensor | None = None,
     ) -> Tensor | None:
         """The entry, by the modules that it needs; None if the network can only be called as a whole."""
         members = self._members
@@ -351,7 +364,7 @@ class FunctionalNetwork:
         if steps is None or inputs is None:
             return None
         if members is not None:
-            value = members(which, steps, inputs, key)
+            value = members(which, steps, inputs, key, chosen)
         else:
             outputs = steps(inputs)
             value = None if outputs is None else cast("Tensor", outputs[key])

@@ -53,12 +53,31 @@ class ReadingModule(FunctionalModule):
         """
         return self._number(self._read(tensordict, key, role), tensordict, key, role)
 
-    def _number(self, value: Tensor, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
-        """A value that a network wrote, or the data hold, which is one number of each sample; see `_read_number`."""
-        if value.ndim != tensordict.batch_dims:
+    def _number(
+        self, value: Tensor, tensordict: TensorDictBase, key: NestedKey, role: str, axes: int = 0
+    ) -> Tensor:
+        """A value that a network wrote, or the data hold, which is one number of each sample; see `_read_number`.
+
+        In front of the batch it may have ``axes`` others, such as members.
+        """
+        if value.ndim != tensordict.batch_dims + axes:
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
-                f"{list(tensordict.batch_size)}; got {list(value.shape)}"
+                f"{[*value.shape[:axes], *tensordict.batch_size]}; got {list(value.shape)}"
+            )
+        return value
+
+    def _read_signal(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, a reward or a flag of each sample: ``[*batch, 1]``.
+
+        Raises:
+            RuntimeError: if it has another shape, such as ``[*batch]``, which would be paired with other samples.
+        """
+        value = self._read(tensordict, key, role)
+        if value.shape != (*tensordict.batch_size, 1):
+            raise RuntimeError(
+                f"{type(self).__name__}: {key!r}, the {role}, has the shape {[*tensordict.batch_size, 1]}; "
+                f"got {list(value.shape)}"
             )
         return value
 

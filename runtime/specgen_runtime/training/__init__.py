@@ -1,5 +1,6 @@
 """What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
 
+from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
 from specgen_runtime.training.evaluation import evaluate
 from specgen_runtime.training.minibatches import column_minibatches, minibatches
@@ -15,6 +16,7 @@ __all__ = [
     "Run",
     "TrainingParts",
     "column_minibatches",
+    "command_line",
     "cosine",
     "draw_curve",
     "evaluate",

@@ -55,7 +55,8 @@ def draw_curve(
 ) -> Path:
     """Draw learning curves: one line for a run; for several seeds their mean, and a band from the worst to the best.
 
-    Seeds that were logged at different counts are interpolated; the mean ends where the shortest does.
+    Seeds that were logged at different counts are interpolated; the mean ends where the shortest does. Runs that ended
+    before there was anything to draw have no line.
 
     Args:
         folders: a run; several seeds of one training; or, by label, several seeds each of several trainings.
@@ -69,7 +70,7 @@ def draw_curve(
         The path of the picture.
 
     Raises:
-        ValueError: no path is given for several runs; there are no runs, or a log lacks the column.
+        ValueError: no path is given for several runs; there are no runs, or a log lacks the column that is asked for.
         ImportError: matplotlib is not installed.
     """
     groups = _grouped(folders)
@@ -86,7 +87,11 @@ def draw_curve(
     axes = figure.subplots()
     name = column or _DEFAULT[0]
     for label, group in groups.items():
-        curves = [read_curve(folder, column, over=over) for folder in group]
+        curves = [
+            read_curve(folder, column, over=over) for folder in group if column or _has_curve(folder, over)
+        ]
+        if not curves:
+            continue
         name = curves[0][0]
         counts, mean, low, high = _mean_and_band([(x, y) for _, x, y in curves])
         (line,) = axes.plot(counts, mean, label=label or None)
@@ -111,6 +116,11 @@ def _grouped(folders: Any) -> dict[str, list[str | Path]]:
             for label, group in folders.items()
         }
     return {"": [folders] if isinstance(folders, str | Path) else list(folders)}
+
+
+def _has_curve(folder: str | Path, over: str) -> bool:
+    rows = read_log(Path(folder) / "log.csv")
+    return any(over in row and not row.keys().isdisjoint(_DEFAULT) for row in rows)
 
 
 def _mean_and_band(curves: list[tuple[Array, Array]]) -> tuple[Array, Array, Array, Array]:

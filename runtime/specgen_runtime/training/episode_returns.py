@@ -14,6 +14,9 @@ from specgen_runtime.typing import NestedKey
 
 __all__ = ["EpisodeReturns", "row_values", "sum_dtype"]
 
+_STEPS = 64
+"""How many single steps are read at once."""
+
 
 def sum_dtype(device: torch.device) -> torch.dtype:
     """The most precise floating-point dtype of a device, for sums of many numbers."""
@@ -41,6 +44,8 @@ def row_values(values: Tensor, batch_dims: int) -> Tensor:
 class EpisodeReturns:
     """Means over the episodes that ended since they were taken last. Nothing waits for a device until then.
 
+    Single steps are kept and read many at a time.
+
     Args:
         keys: by the name in the log, the key in `"next"` under which the chain sums rewards (`RewardSum`). Where data
             lack it, the entry `reward` beside it is summed here, for each environment across batches.
@@ -50,6 +55,8 @@ class EpisodeReturns:
     def __init__(self, keys: Mapping[str, NestedKey], done: NestedKey = "done") -> None:
         self.keys = {name: as_tuple(key) for name, key in keys.items()}
         self.done = as_tuple(done)
+        self._steps: list[tuple[Tensor, ...]] = []
+        self._summed_here: tuple[bool, ...] = ()
         self._sums: dict[str, Tensor] = {}
         self._episodes: Tensor | None = None
         self._running: dict[str, Tensor] = {}
@@ -62,56 +69,74 @@ class EpisodeReturns:
 
         Raises:
             KeyError: it has no done flags, or neither returns nor rewards.
+            ValueError: rewards are summed here, and the environments are more or fewer than before.
         """
         next_ = batch.get("next", None)
         done = None if next_ is None else next_.get(self.done, None)
         if done is None:
             raise KeyError(f"run.count reads {('next', *self.done)}, which the batch lacks")
-        over = row_values(done, batch.batch_dims)
-        count = over.sum()
-        self._episodes = count if self._episodes is None else self._episodes + count
-        time = batch.names.index("time") if batch._has_names() and "time" in batch.names else None
-        for name, key in self.keys.items():
-            returns = next_.get(key, None)
-            if returns is None:
-                ended = self._summed(name, next_, key, over, time)
-            else:
-                ended = torch.where(over, row_values(returns, batch.batch_dims), 0)
-            total = ended.sum(dtype=sum_dtype(ended.device))
-            self._sums[name] = total if name not in self._sums else self._sums[name] + total
+        found = [next_.get(key, None) for key in self.keys.values()]
+        summed_here = tuple([value is None for value in found])
+        values = [
+            self._reward(next_, key) if value is None else value
+            for key, value in zip(self.keys.values(), found, strict=True)
+        ]
+        time = batch.names.index("time") if "time" in batch.names else None
+        rows = [row_values(value, batch.batch_dims) for value in (done, *values)]
+        if summed_here != self._summed_here or (self._steps and self._steps[0][0].shape != rows[0].shape):
+            self._read_steps()
+            self._summed_here = summed_here
+        if time is not None:
+            self._read_steps()
+            self._read([row.movedim(time, 0) for row in rows])
+            return
+        self._steps.append(tuple([row.clone() for row in rows]))  # a loop may write its next step into them
+        if len(self._steps) == _STEPS:
+            self._read_steps()
 
-    def _summed(
-        self, name: str, next_: TensorDictBase, key: tuple[str, ...], over: Tensor, time: int | None
-    ) -> Tensor:
-        """The returns of the episodes that end, `[*batch]`, 0 elsewhere, where no entry has them."""
-        reward = next_.get((*key[:-1], "reward"), None)
+    def _reward(self, next_: TensorDictBase, key: tuple[str, ...]) -> Tensor:
+        reward: Tensor | None = next_.get((*key[:-1], "reward"), None)
         if reward is None:
             raise KeyError(
                 f"run.count reads {('next', *key)}, or sums {('next', *key[:-1], 'reward')}: the batch has neither"
             )
-        rewards = row_values(reward, over.dim())
-        moments = (
-            [(rewards, over)]
-            if time is None
-            else list(zip(rewards.unbind(time), over.unbind(time), strict=True))
-        )
-        running = self._running.get(name)
-        if running is not None and running.shape != moments[0][0].shape:
+        return reward
+
+    def _read_steps(self) -> None:
+        """Read the single steps that were kept."""
+        steps, self._steps = self._steps, []
+        if steps:
+            self._read([torch.stack(rows) for rows in zip(*steps, strict=True)])
+
+    def _read(self, rows: list[Tensor]) -> None:
+        """Add the episodes that end in done flags and values `[T, *batch]`."""
+        over, *values = rows
+        count = over.sum()
+        self._episodes = count if self._episodes is None else self._episodes + count
+        for name, value, summed_here in zip(self.keys, values, self._summed_here, strict=True):
+            ended = self._summed(name, value, over) if summed_here else torch.where(over, value, 0)
+            total = ended.sum(dtype=sum_dtype(ended.device))
+            self._sums[name] = total if name not in self._sums else self._sums[name] + total
+
+    def _summed(self, name: str, rewards: Tensor, over: Tensor) -> Tensor:
+        """The returns of the episodes that end, 0 elsewhere: `[T, *batch]` as both arguments."""
+        running = self._running.get(name, torch.zeros_like(rewards[0]))
+        if running.shape != rewards.shape[1:]:
             raise ValueError(
                 f"run.count sums the rewards of environments of batch size {list(running.shape)}, found one of"
-                f" {list(moments[0][0].shape)}: name the dimension of time `time`, or let the chain sum (RewardSum)"
+                f" {list(rewards.shape[1:])}: name the dimension of time `time`, or let the chain sum (RewardSum)"
             )
         ended = []
-        for reward_now, over_now in moments:
-            running = reward_now if running is None else running + reward_now
+        for reward, over_now in zip(rewards, over, strict=True):
+            running = running + reward
             ended.append(torch.where(over_now, running, 0))
             running = torch.where(over_now, 0, running)
-        assert running is not None
         self._running[name] = running.clone()
         return torch.stack(ended)
 
     def take(self) -> dict[str, Tensor]:
         """The number of episodes as `"episodes"`, and the sum of each return; empty if nothing was counted."""
+        self._read_steps()
         if self._episodes is None:
             return {}
         taken = {"episodes": self._episodes, **self._sums}
@@ -119,10 +144,17 @@ class EpisodeReturns:
         return taken
 
     def state_dict(self) -> dict[str, Any]:
-        """Sums that were not taken yet, and those of episodes that go on."""
-        return {"sums": dict(self._sums), "episodes": self._episodes, "running": dict(self._running)}
+        """What was not taken yet, and the sums of episodes that go on."""
+        return {
+            "steps": list(self._steps),
+            "summed_here": self._summed_here,
+            "sums": dict(self._sums),
+            "episodes": self._episodes,
+            "running": dict(self._running),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
+        self._steps, self._summed_here = list(state["steps"]), tuple(state["summed_here"])
         self._sums, self._episodes = dict(state["sums"]), state["episodes"]
         self._running = dict(state["running"])

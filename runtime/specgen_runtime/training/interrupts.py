@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 import threading
 from types import FrameType
 from typing import Any
@@ -41,7 +41,9 @@ class Interrupts:
         if self.caught:
             raise SystemExit(EXIT_CODE)
         self.caught = True
-        print("\ninterrupted: saving at the next checkpoint; Ctrl-C again ends at once", file=sys.stderr)
+        os.write(
+            2, b"\ninterrupted: saving at the next checkpoint; Ctrl-C again ends at once\n"
+        )  # print is not reentrant
 
     def exit(self) -> None:
         """End the process, if there was one."""

@@ -128,6 +128,7 @@ class Run:
         self._returns = EpisodeReturns({"return": "episode_reward"} if returns is None else returns, done)
         self._metrics = MetricMeans()
         self._last_due: dict[str, int] = {}
+        self._saved_counters: tuple[int, int, int, float] | None = None
         self._interrupts = Interrupts()
         self._loggers: list[Logger] = []
 
@@ -143,9 +144,9 @@ class Run:
         resumed = self._checkpoints.last is not None
         changed = self._changed_config() if resumed else {}
         rows = self._load() if resumed else 0
+        self._loggers = make_loggers(self._logger_names, self.folder, self._config, self._counted, resumed)
         self._store_config(changed, resumed)
         self._log = RunLog(self.folder / _LOG, rows)
-        self._loggers = make_loggers(self._logger_names, self.folder, self._config, self._counted, resumed)
         self._seconds_before = self._log.last.get("seconds", 0.0)
         self._began = time.monotonic()
         self._last_log = (self._counted, self._began)
@@ -303,6 +304,8 @@ class Run:
     def save(self) -> Path:
         """Write a checkpoint; see `Checkpoints`. After Ctrl-C the process ends behind it.
 
+        Nothing is written where nothing was counted, added or logged since the last one.
+
         Returns:
             Its folder.
 
@@ -311,6 +314,11 @@ class Run:
             TypeError: the state of the parts holds what can't be saved; the message says where.
         """
         self._log.sync()
+        counters = (self.frames, self.updates, self._log.rows, self.best)
+        if counters == self._saved_counters and self._counted:
+            assert self._checkpoints.last is not None
+            self._interrupts.exit()
+            return self._checkpoints.last
         state = {
             "parts": self._parts.state_dict(),
             "random": global_random_state(),
@@ -323,6 +331,7 @@ class Run:
             "rows": self._log.rows,
         }
         saved = self._checkpoints.save(self._counted, state, self._buffers)
+        self._saved_counters = counters
         self._interrupts.exit()
         return saved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ def record_video(
     """Record one episode, of the first environment of a batch.
 
     Args:
-        env: an environment that observes images under `pixels`, or has a method `render` that gives them: uint8
-            `[H, W, 3]`, with batch dimensions in front where there are several environments. It is one of its own, as
-            for `evaluate`.
+        env: an environment that observes images under `pixels`, or has a method `render()` or `render(root)` that gives
+            them: uint8 `[H, W, 3]`, with batch dimensions in front where there are several environments. It is one of its
+            own, as for `evaluate`.
         policy: what `EnvBase.rollout` takes.
         path: of the video: `.gif` (needs pillow, which comes with matplotlib), or `.mp4` (needs imageio and imageio-ffmpeg).
         seed: of the environment, and of torch's global generators meanwhile.
@@ -67,10 +68,11 @@ def record_video(
         while not over and len(images) <= max_steps:
             step, root = env.step_and_maybe_reset(act(root))
             over = bool(row_values(step["next", "done"], env.batch_dims).reshape(-1)[0])
-            if not over:  # the image behind the last step is of the next episode
+            if not over:
                 images.append(_image(env, root, pixels))
-            elif (last := step["next"].get(pixels, None)) is not None:
-                images.append(_checked(last, env.batch_dims))
+            elif pixels in step["next"].keys(True) or _renders_roots(env):
+                images.append(_image(env, step["next"], pixels))
+            # otherwise what could be seen of the end is gone: the next episode has begun
     target.parent.mkdir(parents=True, exist_ok=True)
     (_write_gif if target.suffix == ".gif" else _write_mp4)(target, images, fps)
     return target
@@ -81,13 +83,25 @@ def _image(env: EnvBase[Any, Any], root: TensorDictBase, pixels: NestedKey) -> A
     found = root.get(pixels, None)
     if found is None:
         render = getattr(env, "render", None)
-        found = render() if callable(render) else None
+        found = None if not callable(render) else render(root) if _renders_roots(env) else render()
     if found is None:
         raise ValueError(
             f"there is nothing to see of {type(env).__name__}: it has no entry {pixels!r}, and no render() that gives an"
             " image; Gymnasium's environments need render_mode='rgb_array'"
         )
     return _checked(found, env.batch_dims)
+
+
+def _renders_roots(env: EnvBase[Any, Any]) -> bool:
+    """Whether `render` draws what a tensordict says; others draw the present of a simulator."""
+    render = getattr(env, "render", None)
+    if not (inspect.ismethod(render) or inspect.isfunction(render)):
+        return False
+    try:
+        inspect.signature(render).bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def _checked(found: Any, batch_dims: int) -> Array:

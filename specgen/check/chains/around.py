@@ -73,7 +73,13 @@ def repetitions(instance: Instance) -> int:
     around = instance.transform.around
     assert around is not None
     assert around.count is not None
-    typed = infer(around.count.expr, base_scope(instance), around.count.source, Sink())
+    typed = infer(
+        around.count.expr,
+        base_scope(instance),
+        around.count.source,
+        Sink(),
+        functions=instance.transform.functions,
+    )
     assert typed is not None
     return int(typed.interval.low)
 

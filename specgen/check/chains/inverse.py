@@ -217,7 +217,9 @@ class InverseBinder:
             for name, one in row.inputs.items()
         }
         found = Sink()
-        typed = infer(statement.expr, {**scope, **roles}, statement.source, found)
+        typed = infer(
+            statement.expr, {**scope, **roles}, statement.source, found, functions=self.transform.functions
+        )
         if typed is None:
             first = next(item for item in found.items if item.severity == "error")
             message = f"`{self.transform.name}` can't be applied to `{entry.dotted}` ({entry.spec})"

@@ -18,6 +18,7 @@ from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr import (
     ANYTHING,
     Binding,
+    Function,
     Interval,
     SpecType,
     Symbol,
@@ -59,7 +60,7 @@ class _Typing:
     """The types of one row.
 
     Attributes:
-        functions: the networks that expressions call.
+        functions: the networks and the functions of files that expressions call.
         values: the values of outputs whose type follows, as far as they are known.
         grown: those that a step leaves, with what they are then.
         outputs: the entries of the outputs; those whose type follows get it on the way.
@@ -80,7 +81,10 @@ class _Typing:
         self.row = row
         self.span = span
         self.sink = sink
-        self.functions = called_networks(instance, row.sizes)
+        self.functions: Mapping[str, Function | Builtin] = {
+            **instance.transform.functions,
+            **called_networks(instance, row.sizes),
+        }
         self.values = dict(values)
         self.grown: dict[str, Interval] = {}
         self.outputs = dict(row.outputs)
@@ -132,7 +136,15 @@ class _Typing:
             functions={**self.functions, **BATCH_AT_RESET} if phase == "reset" else self.functions,
         )
         if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
-            typed = infer(any_of(expr), scope, statement.source, found, draw_prefix=drawn, for_any_key=True)
+            typed = infer(
+                any_of(expr),
+                scope,
+                statement.source,
+                found,
+                draw_prefix=drawn,
+                for_any_key=True,
+                functions=self.functions,
+            )
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
             target = self.outputs[bare] = self._settle(bare, typed, phase)

@@ -32,6 +32,7 @@ class EnvToLint:
         functions: its functions.
         per_env: its parameters that differ between environments.
         reset, step, observe: its behaviour.
+        render: what is drawn.
     """
 
     file: SchemaFile
@@ -44,6 +45,7 @@ class EnvToLint:
     reset: SectionResult
     step: SectionResult
     observe: SectionResult
+    render: SectionResult
 
     @property
     def flags(self) -> list[str]:
@@ -54,7 +56,7 @@ class EnvToLint:
 def lint_env(parts: EnvToLint, sink: Sink) -> None:
     """Warn of what is legal in an environment with native dynamics and rarely meant."""
     draws = [param.draw for param in parts.per_env.values() if param.draw is not None]
-    sections = (parts.reset, parts.step, parts.observe)
+    sections = (parts.reset, parts.step, parts.observe, parts.render)
     statements = [statement for section in sections for statement in section.statements]
     statements += [each for function in parts.functions for each in (*function.let, function.returns)]
     warn_unread_declarations(parts.file, parts.path, parts.env, parts.named, [*statements, *draws], sink)
@@ -78,15 +80,16 @@ def lint_env(parts: EnvToLint, sink: Sink) -> None:
 
 
 def _without_effect(parts: EnvToLint) -> set[str]:
-    """State keys on which no reward, flag or observation depends, now or later.
+    """State keys on which no reward, flag, observation or picture depends, now or later.
 
     Of those that read only each other, the ones that no other of them reads, or all if there is none.
     """
     state = {entry.dotted for entry in parts.declared.state}
-    reset, step, observe = (Flow(part.statements) for part in (parts.reset, parts.step, parts.observe))
-    read = observe.behind(observe.by_target) | step.behind(
-        [*map(dotted, parts.declared.rewards), *parts.flags]
+    reset, step, observe, render = (
+        Flow(part.statements) for part in (parts.reset, parts.step, parts.observe, parts.render)
     )
+    read = observe.behind(observe.by_target) | render.behind(render.by_target)
+    read |= step.behind([*map(dotted, parts.declared.rewards), *parts.flags])
     effective: set[str] = set()
     while True:
         now = {name for name in state if name in read or f"next.{name}" in read}

@@ -10,6 +10,7 @@ from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses.part_names import check_part_names
 from specgen.check.model import Checked
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.diagnostics import Sink
 from specgen.schema.load import SchemaFile
 
@@ -20,6 +21,7 @@ def check_losses(
     imported: Mapping[str, ParentLoss],
     others: frozenset[str],
     sink: Sink,
+    functions: SharedFunctions = NO_FUNCTIONS,
 ) -> tuple[dict[str, Checked[CheckedLoss]], dict[str, ParentLoss]]:
     """Check every loss of a file that has a class.
 
@@ -28,6 +30,7 @@ def check_losses(
         module: its dotted generated module.
         imported: the losses of other files that it sees.
         others: names of declarations that are no losses.
+        functions: the functions of files that they may call.
         sink: takes every mistake; what is wrong in a loss with a class is not said again of those that extend it.
 
     Returns:
@@ -47,7 +50,7 @@ def check_losses(
             parents[name] = replace(parents[name], made=above)
             continue
         found = Sink()
-        loss = check_loss(whole.file, name, module, found, above)
+        loss = check_loss(whole.file, name, module, found, above, functions)
         if base is not None:
             found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
         sink.extend(found.items)

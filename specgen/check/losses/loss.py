@@ -8,6 +8,7 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
 from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
 from specgen.check.losses.declared import Declared
@@ -29,6 +30,8 @@ from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Checked, Statement, identifier
 from specgen.check.names import Names, refused
+from specgen.check.reads import broken_reads
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
@@ -37,6 +40,7 @@ from specgen.diagnostics.rules import losses as rules
 from specgen.expr import (
     Binding,
     Expr,
+    Function,
     Symbol,
     Type,
     Typed,
@@ -44,6 +48,7 @@ from specgen.expr import (
     infer,
     parse,
 )
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss
@@ -55,7 +60,12 @@ __all__ = ["CheckedLoss", "check_loss"]
 
 
 def check_loss(
-    file: SchemaFile, name: str, module: str, sink: Sink, parent: LossClass | None = None
+    file: SchemaFile,
+    name: str,
+    module: str,
+    sink: Sink,
+    parent: LossClass | None = None,
+    functions: SharedFunctions = NO_FUNCTIONS,
 ) -> Checked[CheckedLoss] | None:
     """Check one loss.
 
@@ -65,17 +75,18 @@ def check_loss(
         module: the generated module that it goes to, dotted.
         sink: takes every mistake.
         parent: the class that its class extends; None of one that extends no declared one.
+        functions: the functions of files that it may call.
 
     Returns:
         The checked loss, or ``None`` when there were errors.
     """
     mine, declared = Sink(), file.module.losses[name]
-    checker = _Checker(file, name, module, declared, mine, parent)
+    checker = _Checker(file, name, module, declared, mine, parent, functions)
     loss = checker.run()
-    if not mine.has_errors:
+    if loss is not None and not mine.has_errors:
         refuse_unknown_sizes(file, checker.assigned, mine)
     sink.extend(mine.items)
-    return None if mine.has_errors else Checked(loss)
+    return None if mine.has_errors or loss is None else Checked(loss)
 
 
 _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
@@ -90,22 +101,25 @@ class _Checker:
     loss: Loss
     sink: Sink
     parent: LossClass | None
+    shared: SharedFunctions
 
-    def run(self) -> CheckedLoss:
+    def run(self) -> CheckedLoss | None:
+        """The checked loss; ``None`` if it calls a function that has a mistake."""
         self.path = ("losses", self.name)
-        self.names = Names(self.sink, reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics)))
+        reserved = reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics))
+        self.names = Names(self.sink, reserved, self.shared.words)
         inherited = self.parent.properties if self.parent is not None else frozenset[str]()
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
         self.scope = self.declared.scope
         networks, params = self.declared.networks, self.declared.params
-        self.functions = {
+        self.functions: dict[str, Function | Builtin] = {
             name: builtin
             for name, builtin in LOSS_BUILTINS.items()
             if name != "value_estimate" or self.declared.estimators
         }
         self.functions |= batch_functions(self._sample()) | self.declared.modules.functions
-        self.functions |= {ENTRIES.name: ENTRIES}
+        self.functions |= {ENTRIES.name: ENTRIES} | dict(self.shared.known)
         self.outputs = Outputs(self.file, self.path, self.loss, self.scope, self.sink)
         self.readable = {role.name: role.type for role in self.declared.roles}
         written = (one for network in networks for one in network.outputs)
@@ -139,6 +153,8 @@ class _Checker:
             for name in self.outputs.masked
             if (made := self._masking("terms", name, "mask")) is not None
         }
+        if self.shared.lost(self.file.node(*self.path)):
+            return None
         means = means_first(self.file, self.path, self.loss, params, self.sink)
         out_keys = self.outputs.order()
         if not self.sink.has_errors:
@@ -175,7 +191,10 @@ class _Checker:
             roles=self.declared.roles,
             params=params,
             require=require,
-            forward=joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
+            forward=chosen_first(
+                joined_calls(self.file, self.path, self.calls.values.found, networks, self.sink),
+                (*let, *terms, *metrics, *writes, *update, mask, *masks.values()),
+            ),
             let=let,
             terms=terms,
             metrics=metrics,
@@ -302,7 +321,7 @@ class _Checker:
         if expr is not None and section == "terms" and name in self.outputs.elementwise:
             expr = of_any_length(expr, self.scope)
         # What reads a value that is wrong already is not reported again.
-        if expr is None or free_names(expr) & self.broken:
+        if expr is None or free_names(expr) & self.broken or broken_reads(expr, self.shared.broken):
             self.broken.add(name)
             return None
         path = ".".join((*self.path, *(place or (section, name))))

@@ -148,6 +148,7 @@ class CheckedModule:
         protocol: what it can do.
         optional: whether it may be left out.
         update: the role of what it is updated by in training; None for what the loss does not change.
+        estimated: whether only what the value estimator fills in updates it.
         doc: one line.
         symbol: the object.
     """
@@ -156,6 +157,7 @@ class CheckedModule:
     protocol: Literal["normalizer", "value_norm"]
     optional: bool
     update: str | None
+    estimated: bool
     doc: str
     symbol: Symbol
 

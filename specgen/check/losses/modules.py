@@ -58,7 +58,9 @@ class Modules:
                 self.sink.add(refused(name, "every loss has it", "module", span))
             elif self.names.claim(name, "module", span):
                 symbol = Symbol(".".join(here), name, CALLED, full("float32"), span=span)
-                made = CheckedModule(name, given.protocol, given.optional, given.update, given.doc, symbol)
+                made = CheckedModule(
+                    name, given.protocol, given.optional, given.update, given.estimated, given.doc, symbol
+                )
                 self._known[name] = made
         self.checked = tuple(self._known.values())
 
@@ -69,6 +71,12 @@ class Modules:
             if made.update is None:
                 continue
             role = known.get(made.update)
+            if made.estimated and role is not None and role.missing != "estimate":
+                message = f"`{made.update}` is nothing that the value estimator fills in, and updates `{name}` never"
+                remedy = f"leave it out, or declare `{made.update}` with `missing: estimate`"
+                span = self.file.key_span(*self.path, "modules", name, "estimated")
+                self.sink.add(rules.MODULE.at(span, message, help=remedy))
+                continue
             if role is not None and role.type is not None and not role.optional and role.when is None:
                 continue
             wrong = "it is no key of the loss"

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from specgen.check.done_sets import joined_flags
 from specgen.check.model import CheckedEnv, CheckedFunction, Entry, Statement, dotted, identifier, snake
+from specgen.check.pictures import field_names
 from specgen.check.programs.body import Body
+from specgen.check.programs.function import function_program
 from specgen.expr import Symbol, Type, Typed, full
 from specgen.expr.builtins.table import TABLE
 from specgen.expr.symbols import Key
+from specgen.program.hot_cold import state_function
 from specgen.program.program import DONE_FLAGS, ENDING_FLAGS, Cell, Component, Input, Output, Program
-from specgen.program.stored import witnessed
 from specgen.program.walk import known, read, store
 
 COLUMN = Type("bool", (), col=True)
@@ -57,16 +59,8 @@ class EnvPrograms:
 
     def function(self, function: CheckedFunction) -> Program:
         """A declared function: its arguments, and what it reads of parameters and constants."""
-        body = self._body(f"functions.{function.name}")
-        args = [Input(symbol, "data") for symbol in function.symbols.values()]
-        for statement in function.let:
-            body.assign(statement)
-        typed = body.typed(function.returns)
-        result = body.symbol("returns", function.function.result, typed.interval)
-        body.add(result, store(typed, result.type), function.returns.path)
         records = [one for one in self.fixed if one.group in function.function.prefix]
-        outputs = (Output("returns", result),)
-        return witnessed(Program(function.function.text, (*records, *args), tuple(body.statements), outputs))
+        return function_program(function, self._body(f"functions.{function.name}"), records)
 
     # phases --------------------------------------------------------------------------------------
 
@@ -243,6 +237,25 @@ class EnvPrograms:
             outputs,
             f"{self.env.name}Observation" if len(outputs) > 1 else None,
         )
+
+    def render(self) -> Program | None:
+        """The numbers of a picture, in a record; those that are known at build are no part of it. None for none."""
+        if self.env.render is None:
+            return None
+        body = self._body("render")
+        names = field_names(self.env.render)
+        if not names:
+            return None
+        for statement in self.env.render.statements:
+            type = replace(statement.symbol.type, level="batch") if statement.target in names else None
+            body.assign(statement, type, statement.symbol.interval)
+        outputs = tuple(Output(name, body.bound(target)) for target, name in names.items())
+        inputs = (*self.fixed, *(Input(symbol, "state") for symbol in self.state.values()))
+        # where nothing reads the state, a flag still tells the rows
+        inputs = (*inputs, *(Input(symbol, "flag") for symbol in self.flags.values()))
+        record = f"{self.env.name}Picture"
+        whole = Program(f"{self.prefix}_render", inputs, tuple(body.statements), outputs, record)
+        return state_function(whole)
 
     # symbols -------------------------------------------------------------------------------------
 

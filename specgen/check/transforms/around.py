@@ -15,7 +15,7 @@ from specgen.check.transforms.model import Around, Phase
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import around as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import Binding, Expr, Interval, SpecType, Symbol, Type, full, infer, parse
+from specgen.expr import Binding, Expr, Function, Interval, SpecType, Symbol, Type, full, infer, parse
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key, Time
@@ -45,7 +45,7 @@ class AroundChecker:
         roles, outputs: what it reads and writes.
         types: what each of them is.
         fixed: its parameters.
-        networks: how expressions call its networks.
+        callables: its networks and functions of files, as expressions call them.
         names: what is called something in it.
         symbols: takes what expressions are given, by its path below the transform.
         sink: takes every mistake.
@@ -58,7 +58,7 @@ class AroundChecker:
     outputs: tuple[Output, ...]
     types: Mapping[str, Type]
     fixed: Mapping[str, Binding]
-    networks: Mapping[str, Builtin]
+    callables: Mapping[str, Function | Builtin]
     names: Names
     symbols: dict[str, Symbol]
     sink: Sink
@@ -181,7 +181,7 @@ class AroundChecker:
             self.file,
             (*self.path, "around", phase),
             scope,
-            self.networks,
+            self.callables,
             self.names,
             expected,
             absent=absent,
@@ -198,7 +198,7 @@ class AroundChecker:
             return None
         drawn = f"draw_{field}"
         typed = infer(
-            expr, scope, source, self.sink, functions=self.networks, draw_prefix=drawn, for_any_key=True
+            expr, scope, source, self.sink, functions=self.callables, draw_prefix=drawn, for_any_key=True
         )
         undrawn = "" if field == "reset_steps" else _UNDRAWN
         if typed is None or not may_draw(typed, source, undrawn, self.sink):

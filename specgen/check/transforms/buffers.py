@@ -16,7 +16,7 @@ from specgen.check.transforms.types import role_types
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transforms_buffers as rules
-from specgen.expr import Binding, SpecType, Symbol, Type, full, parse_type
+from specgen.expr import Binding, Function, SpecType, Symbol, Type, full, parse_type
 from specgen.expr.builtins.batch import BATCH
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_abstract, is_float
@@ -168,7 +168,7 @@ def check_update(
     roles: Iterable[Role],
     fixed: Mapping[str, Binding],
     buffers: Buffers,
-    networks: Mapping[str, Builtin],
+    callables: Mapping[str, Function | Builtin],
     names: Names,
     sink: Sink,
 ) -> tuple[SectionResult, dict[str, Symbol]]:
@@ -198,7 +198,7 @@ def check_update(
         file,
         (*path, "update"),
         scope,
-        {**BATCH, **networks},
+        {**BATCH, **callables},
         names,
         "`next.` and a buffer, as `buffers` declares it",
         undrawn=_UNDRAWN,

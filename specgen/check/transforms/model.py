@@ -9,7 +9,7 @@ from typing import Literal
 from specgen.check.model import Parameter, Statement
 from specgen.check.sources import PythonSource
 from specgen.check.transforms.entries import Drop, Output, Role
-from specgen.expr import Symbol, Type
+from specgen.expr import Function, Symbol, Type
 from specgen.expr.sizes import Dims, Sym
 from specgen.values import dataclass
 
@@ -139,6 +139,7 @@ class CheckedTransform:
         outer: the expressions whose type what the policy writes has, one for each such output.
         networks: what its expressions call.
         python: the class that says what happens.
+        functions: the functions of files that its expressions may call.
         buffers: what it learns.
         update: the new values of its buffers.
         learns: whether it learns at steps and resets, at resets, or by `init_stats` and `learn` only.
@@ -169,6 +170,7 @@ class CheckedTransform:
     outer: tuple[Statement, ...] = ()
     networks: tuple[CalledNetwork, ...] = ()
     python: PythonPhases | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

@@ -13,7 +13,7 @@ from specgen.check.transforms.model import PHASES, CheckedRecursion
 from specgen.check.transforms.types import output_type, role_types
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import transforms_offline as rules
-from specgen.expr import Binding, SpecType, Symbol, Type, full
+from specgen.expr import Binding, Function, SpecType, Symbol, Type, full
 from specgen.expr.symbols import Time
 from specgen.expr.tree import names_read
 from specgen.schema.load import SchemaFile
@@ -43,6 +43,7 @@ def check_recursion(
     fixed: Mapping[str, Binding],
     per_env: frozenset[str],
     sink: Sink,
+    functions: Mapping[str, Function],
 ) -> tuple[CheckedRecursion | None, OverTime]:
     """Check `offline` of the transform at `path`.
 
@@ -56,6 +57,7 @@ def check_recursion(
         fixed: the parameters.
         per_env: those of which each row has its own.
         sink: takes every mistake.
+        functions: the functions of files that it may call.
 
     Returns:
         The recursion, or None; and its sections.
@@ -66,7 +68,7 @@ def check_recursion(
     types = role_types(roles)
     types |= {output.name: output_type(output, types) for output in outputs}
     checker = _Checker(
-        file, (*path, "offline"), declared, names, list(roles), list(outputs), types, per_env, sink
+        file, (*path, "offline"), declared, names, list(roles), list(outputs), types, per_env, sink, functions
     )
     if beside := [phase for phase in (*PHASES, "carry") if getattr(transform, phase)]:
         sink.add(
@@ -90,6 +92,7 @@ class _Checker:
     types: Mapping[str, Type]
     per_env: frozenset[str]
     sink: Sink
+    functions: Mapping[str, Function]
     symbols: dict[str, Symbol] = field(default_factory=dict)
 
     def run(self, fixed: Mapping[str, Binding]) -> tuple[CheckedRecursion, OverTime]:
@@ -201,7 +204,7 @@ class _Checker:
                 self.file,
                 (*self.path, section),
                 scope,
-                {},
+                self.functions,
                 self.names,
                 "an output, as `out` declares it",
                 undrawn=_UNDRAWN,

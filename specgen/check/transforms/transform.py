@@ -9,6 +9,7 @@ from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transforms.around import AroundChecker, following_their_roles
 from specgen.check.transforms.around_flow import around_sections, recalled_by_around
@@ -43,8 +44,9 @@ from specgen.check.transforms.types import (
 )
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.expr import Binding, Interval, Symbol, Type, full
+from specgen.expr import Binding, Function, Interval, Symbol, Type, full
 from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
+from specgen.expr.builtins.record import Builtin
 from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
@@ -59,7 +61,9 @@ _ORDER: tuple[Phase, ...] = ("reset", "map", "step", "inverse")
 """Phases in the order in which they are checked: the types of outputs follow from the first two."""
 
 
-def check_transform(file: SchemaFile, name: str, module: str, sink: Sink) -> Checked[CheckedTransform] | None:
+def check_transform(
+    file: SchemaFile, name: str, module: str, sink: Sink, functions: SharedFunctions = NO_FUNCTIONS
+) -> Checked[CheckedTransform] | None:
     """Check a transform.
 
     Args:
@@ -67,14 +71,16 @@ def check_transform(file: SchemaFile, name: str, module: str, sink: Sink) -> Che
         name: its name under `transforms:`.
         module: the generated module that it goes to, dotted.
         sink: takes every mistake.
+        functions: the functions of files that it may call.
 
     Returns:
         The checked transform, or ``None`` when there were errors.
     """
     mine = Sink()
-    checked = _Checker(file, name, module, file.module.transforms[name], mine).run()
-    sink.extend(mine.items)
-    return None if mine.has_errors or checked is None else Checked(checked)
+    checked = _Checker(file, name, module, file.module.transforms[name], mine, functions).run()
+    node = file.node("transforms", name)
+    sink.extend(functions.said_of(node, mine).items)
+    return None if mine.has_errors or functions.lost(node) or checked is None else Checked(checked)
 
 
 @dataclass
@@ -84,10 +90,11 @@ class _Checker:
     module: str
     transform: Transform
     sink: Sink
+    functions: SharedFunctions
 
     def run(self) -> CheckedTransform | None:
         self.path = ("transforms", self.name)
-        self.names = Names(self.sink, RESERVED_IN_TRANSFORM)
+        self.names = Names(self.sink, RESERVED_IN_TRANSFORM, self.functions.words)
         self._refuse_unavailable()
         params, fixed = check_params(
             self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
@@ -125,6 +132,7 @@ class _Checker:
             fixed,
             rows_of_their_own(params),
             self.sink,
+            self.functions.known,
         )
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}
@@ -148,14 +156,14 @@ class _Checker:
         declared_where_learned(self.file, self.path, outputs, sections, self.buffers, self.sink)
         declared_where_called(self.file, self.path, outputs, sections.values(), self.networks, self.sink)
         sections["update"], given_update = check_update(
-            self.file, self.path, roles, fixed, self.buffers, self.networks.functions, self.names, self.sink
+            self.file, self.path, roles, fixed, self.buffers, self._callable, self.names, self.sink
         )
         self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
         here = (self.file, self.path, self.transform)
         checker = AroundChecker(
-            *here, roles, outputs, types, fixed, self.networks.functions, self.names, self.symbols, self.sink
+            *here, roles, outputs, types, fixed, self._callable, self.names, self.symbols, self.sink
         )
         around = checker.run()
         everything = {str(phase): section for phase, section in sections.items()} | over_time.sections
@@ -214,7 +222,13 @@ class _Checker:
             refuses_offline=self.transform.offline is False,
             networks=self.networks.checked,
             python=python,
+            functions=self.functions.known,
         )
+
+    @property
+    def _callable(self) -> dict[str, Function | Builtin]:
+        """What expressions may call: networks, and functions of files."""
+        return {**self.functions.known, **self.networks.functions}
 
     def _sizes(self, roles: Iterable[Role]) -> dict[str, Binding]:
         """What expressions see of the named sizes of patterns: whole numbers."""
@@ -300,16 +314,16 @@ class _Checker:
             "map": "an output, as `out` declares it",
             "inverse": "an inverse role",
         }[phase]
-        broken = frozenset[str]()
+        broken = self.functions.broken
         if phase in ("reset", "map"):
             pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
-            broken = pending_reads(self.file, (*self.path, phase), pending, self.sink)
+            broken |= pending_reads(self.file, (*self.path, phase), pending, self.sink)
         result = check_section(
             Section(
                 self.file,
                 (*self.path, phase),
                 scope,
-                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE) | self.networks.functions,
+                (BATCH_AT_RESET if phase == "reset" else BATCH_ELSEWHERE) | self._callable,
                 self.names,
                 expected,
                 broken=broken,

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from specgen.diagnostics.rules import expressions as rules
+from specgen.expr.builtins.calls import fitted
 from specgen.expr.builtins.record import Builtin, Param
 from specgen.expr.builtins.site import Site, highest
 from specgen.expr.conversions import convert
-from specgen.expr.dtypes import join
 from specgen.expr.interval import ANYTHING
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.types import Function, Type, Typed
-
-
-def accepts(site: Site, function: Function, args: tuple[Typed, ...]) -> tuple[Typed, ...] | None:
-    """`args` converted to the types of the parameters of `function`, or None when they do not fit."""
-    if len(args) != len(function.params):
-        names = ", ".join(name for name, _ in function.params)
-        message = f"`{function.name}({names})` takes {len(function.params)} arguments, {len(args)} are given"
-        site.fail(rules.WRONG_ARGUMENTS, message)
-        return None
-    fitting: list[Typed] = []
-    for (name, wanted), arg in zip(function.params, args, strict=True):
-        got = arg.type
-        if got.dims != wanted.dims:
-            message = f"`{site.written(arg)}` is {got}; `{name}` of `{function.name}` is {wanted}"
-            site.fail(rules.SHAPE_MISMATCH, message, at=arg)
-            return None
-        exact = got.python and got.dtype != "bool" and wanted.dtype.startswith("float")
-        if (not exact and join(got.dtype, wanted.dtype) != wanted.dtype) or (got.dtype == "bool") != (
-            wanted.dtype == "bool"
-        ):
-            message = f"`{site.written(arg)}` is {got}; `{name}` of `{function.name}` is {wanted}"
-            site.fail(rules.WRONG_DTYPE, message, at=arg, help=f"write {wanted.dtype}({site.written(arg)})")
-            return None
-        fitting.append(arg if got.python else convert(arg, wanted.dtype))
-    return tuple(fitting)
 
 
 def _infer(site: Site) -> Typed | None:
     function = site.function
     assert function is not None
     y, dt, *others = site.values
-    fitting = accepts(site, function, (y, *others))
-    if fitting is None:
+    if any(kind.python for _, kind in function.params):
+        message = f"`{function.name}` takes numbers by keyword, which integrators can't give"
+        site.fail(rules.WRONG_ARGUMENTS, message)
         return None
+    found = fitted(site, function, (y, *others))
+    if found is None:
+        return None
+    function, fitting = found
     state = function.params[0][1]
     if function.result.dtype != state.dtype or function.result.dims != state.dims:
         message = f"`{function.name}` gives {function.result} for a state of {state}; a derivative has the type of the state"
@@ -62,17 +43,22 @@ def _infer(site: Site) -> Typed | None:
     step = dt if dt.type.python else convert(dt, state.dtype)
     level = highest(site.values)
     kind = Type(state.dtype, state.dims, "const" if level in ("lit", "ctor") else level)
-    return site.node(kind, (fitting[0], step, *fitting[1:]))
+    return replace(site.node(kind, (fitting[0], step, *fitting[1:])), function=function)
 
 
 def arguments(node: Typed, args: tuple[Typed, ...], printer: Printer) -> list[str]:
-    """The texts of arguments of a declared function, each of the full batch shape."""
-    assert node.function is not None
+    """The texts of arguments of a declared function: tensors, each of the full batch shape, then numbers by keyword."""
+    function = node.function
+    assert function is not None
     batch = node.type.level == "batch"
-    return [
-        printer.filled(arg, wanted.dtype, wanted.dims or (), batch=batch).text
-        for (_, wanted), arg in zip(node.function.params, args, strict=True)
-    ]
+    count = len(function.params) - len(function.defaults)
+    texts: list[str] = []
+    for place, ((name, wanted), arg) in enumerate(zip(function.params, args, strict=True)):
+        if not wanted.python:
+            texts.append(printer.filled(arg, wanted.dtype, wanted.dims or (), batch=batch).text)
+        elif place < count or arg.static is None or arg.static != function.defaults[place - count]:
+            texts.append(f"{name}={printer.number(arg, wanted.dtype).text}")
+    return texts
 
 
 def _show(node: Typed, printer: Printer) -> Printed:
@@ -87,7 +73,7 @@ def _show(node: Typed, printer: Printer) -> Printed:
 
 def _derivative(function: Function, printer: Printer) -> str:
     """The function that is integrated, with its first arguments filled in."""
-    printer.texts.uses.add(function.text)
+    printer.texts.uses.add(function.used)
     if not function.prefix:
         return function.text
     return printer.call("partial", function.text, *function.prefix).text
@@ -97,6 +83,7 @@ def show_call(node: Typed, printer: Printer) -> Printed:
     """Prints the call of a declared function."""
     function = node.function
     assert function is not None
+    printer.texts.uses.add(function.used)
     printed = printer.call(function.text, *function.prefix, *arguments(node, node.args, printer))
     device = printer.device()
     if function.params or "consts" in function.prefix or not node.type.dims or not device:
@@ -109,12 +96,13 @@ def infer_call(site: Site) -> Typed | None:
     """The typed node of a call of a declared function."""
     function = site.function
     assert function is not None
-    fitting = accepts(site, function, site.values)
-    if fitting is None:
+    found = fitted(site, function, site.values)
+    if found is None:
         return None
+    function, fitting = found
     level = highest(site.values)
     kind = Type(function.result.dtype, function.result.dims, "const" if level in ("lit", "ctor") else level)
-    return site.node(kind, fitting)
+    return replace(site.node(kind, fitting), function=function)
 
 
 def _rk4_reference(np: Any, f: Any, y: Any, dt: Any, *args: Any) -> Any:

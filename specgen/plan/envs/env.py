@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.model import Checked, CheckedEnv
+from specgen.check.model import Checked, CheckedEnv, snake
 from specgen.check.programs.chain_state import EnvPieces
 from specgen.check.programs.env import EnvPrograms
 from specgen.code import named
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.docs import items_doc
 from specgen.plan.envs.env_class import advance_call, environment_plan, reset_call
+from specgen.plan.envs.picture import picture_function
 from specgen.plan.functions import Planned, entry_doc, plan_function
-from specgen.plan.interface import Call, EnvInterface, entry_field, flag_fields
+from specgen.plan.interface import Call, EnvInterface, Picture, entry_field, flag_fields
 from specgen.plan.items import Item
 from specgen.plan.model import Field, FunctionPlan, RecordPlan
 from specgen.plan.per_env import record_fields
@@ -57,6 +58,7 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
     items += [reset.plan, advance.plan]
     reward = planner.derived(parts.reward, "reward", items)
     observe = planner.derived(parts.observe, "observation", items)
+    picture = planner.picture(programs.render(), items)
     interface = EnvInterface(
         env=env,
         root=planner.root,
@@ -69,6 +71,7 @@ def plan_env(checked: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:
         rewards=env.reward,
         params=env.params,
         constants=computed,
+        picture=picture,
         pieces=EnvPieces(component, parts, (*programs.fixed, *_computed(parts)), programs.action),
     )
     plan = environment_plan(interface, "environment", reset_call(interface), advance_call(interface))
@@ -142,6 +145,21 @@ class _Planner:
         planned = self.planned(program, f"The {what} of a {of}, for any leading dimensions.", returns)
         items.append(planned.plan)
         return planned
+
+    def picture(self, program: Program | None, items: list[Item]) -> Picture | None:
+        """What is drawn of a state; the function of its numbers is added to `items`."""
+        if self.env.render is None:
+            return None
+        name = f"{snake(self.env.name)}_picture"
+        items.append(picture_function(name, self.env.render, None if program is None else program.record))
+        if program is None:
+            return Picture(self.env.render, name, None)
+        assert program.record is not None
+        fields = tuple(Field(output.name, annotation(output.symbol.type)) for output in program.outputs)
+        record = RecordPlan(program.record, (f"What `{program.name}` returns.",), fields)
+        planned = self.planned(program, "The numbers of the picture of a state, for any leading dimensions.")
+        items[-1:-1] = [record, planned.plan]
+        return Picture(self.env.render, name, planned.call)
 
     def _describe(self, one: Input) -> str:
         key, later = one.symbol.key, one.symbol.time == "next"

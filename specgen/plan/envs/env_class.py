@@ -9,7 +9,14 @@ from specgen.check.model import CheckedEnv, Entry, dotted
 from specgen.code import Code, named
 from specgen.expr.symbols import Key
 from specgen.plan.docs import env_doc, init_doc
-from specgen.plan.envs.model import ConstsPlan, EntriesPlan, EntryPlan, EnvironmentPlan, TablePlan
+from specgen.plan.envs.model import (
+    ConstsPlan,
+    EntriesPlan,
+    EntryPlan,
+    EnvironmentPlan,
+    PicturePlan,
+    TablePlan,
+)
 from specgen.plan.interface import Call, EnvInterface, Passed, RecordField, called_by_chains
 from specgen.plan.model import CallPlan, Text
 from specgen.plan.per_env import param_plan
@@ -61,6 +68,7 @@ def environment_plan(
         advance=advance,
         root_entries=_root_entries(interface),
         next_entries=_next_entries(interface),
+        picture=_picture(own, interface),
     )
 
 
@@ -146,6 +154,17 @@ def _action_texts(keys: Iterable[Key]) -> dict[str, str]:
             firsts.setdefault(key[:end], index)
     order = sorted(keys, key=lambda key: [firsts[key[:end]] for end in range(1, len(key) + 1)])
     return {dotted(key): f"actions[{index}]" for index, key in enumerate(order)}
+
+
+def _picture(own: EnvInterface, interface: EnvInterface) -> PicturePlan | None:
+    """What draws a state of the environment `own`, which is in the records of `interface`."""
+    if own.picture is None:
+        return None
+    call = own.picture.numbers
+    if call is not None and own is not interface:
+        call = called_by_chains(call)
+    numbers = None if call is None else _call(call, interface)
+    return PicturePlan(named(own.picture.function), numbers, own.picture.render.fps)
 
 
 Value = Text | CallPlan

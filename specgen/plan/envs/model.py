@@ -94,6 +94,21 @@ class EntriesPlan:
 
 
 @dataclass(frozen=True)
+class PicturePlan:
+    """The method that draws a state.
+
+    Attributes:
+        function: the function of the picture.
+        numbers: the call of the function of the numbers that it is given; None where all are known.
+        fps: how many pictures a second a video shows.
+    """
+
+    function: Code
+    numbers: CallPlan | None
+    fps: int
+
+
+@dataclass(frozen=True)
 class GymPlan:
     """The Gymnasium environment behind a class.
 
@@ -275,6 +290,7 @@ class EnvironmentPlan:
         advance: what `_advance` returns; None likewise.
         root_entries: what `_root_entries` returns; None where the entries are the fields of the record.
         next_entries: what `_next_entries` returns; None likewise.
+        picture: what draws a state, if anything does.
         gym: the Gymnasium environment behind it, if there is one.
         python: the user's class behind it, if there is one.
         parent: the template of the environment that a chain is around.
@@ -305,6 +321,7 @@ class EnvironmentPlan:
     advance: CallPlan | None
     root_entries: EntriesPlan | None
     next_entries: EntriesPlan | None
+    picture: PicturePlan | None = None
     gym: GymPlan | None = None
     python: PythonPlan | None = None
     parent: str | None = None

@@ -72,8 +72,7 @@ def init_doc(loss: CheckedLoss) -> Iterator[str]:
             "deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call them at "
             "once, for modules that it can't run. Defaults to False."
         )
-    if loss.coefficients:
-        yield from hanging("device: of the coefficients. Defaults to None: that of the parameters.")
+    yield from hanging("device: of the buffers of the loss itself. Defaults to None: that of the parameters.")
     yield ""
     yield "Raises:"
     policies = (

@@ -139,8 +139,7 @@ class ForwardPrinter:
             case Split():
                 return self._split(value)
             case Output():
-                record, behind = self.value(value.of), ".squeeze(-1)" if self._is_column(value.role) else ""
-                return using(f"{record.at(ATOM)}[keys.{self._key(value.role)}]{behind}", *record.uses)
+                return self._output(value)
             case Draw():
                 return self._draw(value, "")
             case Noise():
@@ -148,10 +147,11 @@ class ForwardPrinter:
             case Bernoulli():
                 p = self._count(value.probability)
                 return using(f"bernoulli_of(tensordict, {p})", "bernoulli_of", *p.uses)
+            case Chosen(value=NetworkCall() as call):
+                return self._called(call, value.count)
             case Chosen():
                 members, k = self.value(value.value), self._count(value.count)
-                text = f"chosen_members({members}, {k})"
-                return using(text, "chosen_members", *members.uses, *k.uses)
+                return using(f"chosen_members({members}, {k})", "chosen_members", *members.uses, *k.uses)
             case Read():
                 return self._of_distribution(value)
             case Gradient():
@@ -165,7 +165,7 @@ class ForwardPrinter:
             case DrawnLogProb():
                 raise ValueError(f"{value.draw} gives its log-probability itself")
 
-    def _called(self, call: NetworkCall) -> Code:
+    def _called(self, call: NetworkCall, chosen: Count | None = None) -> Code:
         network = self._networks[call.network]
         if network.kept:
             return self._called_with_tensors(network, call)
@@ -191,14 +191,32 @@ class ForwardPrinter:
         if isinstance(network.type, Record):
             return using(f"{owner}.outputs({literal(call.variant)}, {record}{replaced})", *uses)
         key = f"keys.{self._key(network.output)}"
-        behind = ", randomness=self.vmap_randomness)" if network.members else ")"
-        behind += ".squeeze(-1)" if network.type.col else ""
+        behind = "" if chosen is None else f", choose={self._count(chosen)}"
+        behind += f"{', randomness=self.vmap_randomness' * bool(network.members)})"
+        behind += ".squeeze(-1)" * network.type.col
         text = f"{owner}.{call.variant}({record}, {key}{replaced}{behind}"
-        if network.type.dims == () and not (
-            network.type.col or network.members or drawn or self._loss.samples
-        ):
-            text = f"self._number({text}, {record}, {key}, {literal(network.output)})"
-        return using(text, *uses)
+        return using(self._checked(text, call, network.output, network.type, bool(network.members)), *uses)
+
+    def _checked(self, text: str, call: NetworkCall, role: str, type: Type, members: bool = False) -> str:
+        """What a network gives, which must be one number of each sample where its type says so."""
+        if type.dims != () or type.col or self._loss.samples:
+            return text
+        record = "tensordict" if call.record == "now" else "next_tensordict"
+        axes = members + any(self._is_drawn(value) for _, value in call.replaced)
+        behind = f", axes={axes}" if axes else ""
+        return f"self._number({text}, {record}, keys.{self._key(role)}, {literal(role)}{behind})"
+
+    def _output(self, output: Output) -> Code:
+        """An entry of a run of a network that writes several."""
+        record, run, made = self.value(output.of), output.of, self._loss.forward
+        while isinstance(run, Alias):
+            run = next(one.value for one in made if one.name == run.name)
+        behind = ".squeeze(-1)" if self._is_column(output.role) else ""
+        text = f"{record.at(ATOM)}[keys.{self._key(output.role)}]{behind}"
+        if isinstance(run, NetworkCall):
+            type = dict(self._networks[run.network].outputs)[output.role]
+            text = self._checked(text, run, output.role, type)
+        return using(text, *record.uses)
 
     def _is_drawn(self, value: ForwardValue) -> bool:
         """Whether a value has a dimension of draws in front of the batch."""
@@ -269,8 +287,7 @@ class ForwardPrinter:
             return using(f"normal_like({like})", "normal_like", *like.uses)
         ends = ", ".join(self._count(end).text for end in noise.ends)
         behind = f", n={n}" if n.text else ""
-        text = f"uniform_like({like}, {ends}{behind})"
-        return using(text, "uniform_like", *like.uses, *n.uses)
+        return using(f"uniform_like({like}, {ends}{behind})", "uniform_like", *like.uses, *n.uses)
 
     def _of_distribution(self, read: Read) -> Code:
         distribution = self.value(read.distribution)
@@ -306,8 +323,11 @@ class ForwardPrinter:
 
 def reader_of(loss: CheckedLoss, role: LossRole) -> str:
     """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
-    number = role.type is not None and role.type.dims == () and not role.type.col
-    return "self._read_number" if number and not loss.samples else "self._read"
+    if role.type is None or role.type.dims != () or loss.samples:
+        return "self._read"
+    if not role.type.col:
+        return "self._read_number"
+    return "self._read_signal" if role.after else "self._read"
 
 
 def _trained_through(loss: CheckedLoss, trained: frozenset[Symbol]) -> frozenset[str]:

@@ -102,6 +102,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         estimated=_key_lists(loss, parts, estimated),
         parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
+        updates_estimates=any(one.estimated for one in loss.modules),
         methods=tuple(
             (name, term, tuple(method_doc(loss, parts, term))) for name, term in loss.methods.items()
         ),

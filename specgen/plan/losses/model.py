@@ -218,6 +218,7 @@ class LossPlan:
         estimated: those that the value estimator fills where they are not.
         parts: what it computes, in order.
         updates: the updates of these objects, each with the condition under which it is made.
+        updates_estimates: whether one of these is of what the value estimator filled in alone.
         methods: methods that compute one term: their names, terms and documentation.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
@@ -257,6 +258,7 @@ class LossPlan:
     estimated: KeyLists
     parts: tuple[PartPlan, ...]
     updates: tuple[tuple[str, Text], ...]
+    updates_estimates: bool
     methods: tuple[tuple[str, str, tuple[str, ...]], ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]

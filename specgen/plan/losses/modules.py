@@ -36,6 +36,7 @@ def updates(loss: CheckedLoss) -> Iterator[tuple[str, Code]]:
             continue
         role = roles[one.update]
         record = "next_tensordict" if role.after else "tensordict"
-        value = f"self._read({record}, keys.{role.accepted}, {literal(role.name)}).detach()"
-        given = f" and self.{one.name} is not None" if one.optional else ""
-        yield f"self.training{given}", Code(f"self.{one.name}.update({value})")
+        value = f"self._counted({record}, keys.{role.accepted}, {literal(role.name)})"
+        condition = "self.training" + (f" and self.{one.name} is not None" if one.optional else "")
+        condition += " and tensordict is not given" if one.estimated else ""
+        yield condition, Code(f"self.{one.name}.update({value})")

@@ -7,6 +7,7 @@ from specgen.imported import Import
 
 _TRAINING = (
     "Run",
+    "command_line",
     "cosine",
     "draw_curve",
     "evaluate",

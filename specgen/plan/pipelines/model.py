@@ -64,6 +64,7 @@ class LoopPlan:
         updates: whether there may be several updates for each batch.
         prioritized: whether priorities are written after each update.
         delayed: whether an optimizer steps in some updates only.
+        evaluation: the name of the stream of random numbers of an evaluation.
         logged: further keyword arguments of the log.
     """
 
@@ -78,6 +79,7 @@ class LoopPlan:
     updates: bool
     prioritized: bool
     delayed: bool
+    evaluation: str
     logged: tuple[tuple[str, str], ...]
 
 

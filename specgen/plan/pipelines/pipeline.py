@@ -14,6 +14,7 @@ from specgen.check.pipelines.model import (
     Setting,
 )
 from specgen.code import using
+from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PipelinePlan
@@ -98,6 +99,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         updates=isinstance(data, ReplayData),
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         delayed=any(one.every is not None for one in pipeline.optimizers),
+        evaluation=formatted("evaluate/", f"run.{unit}"),
         logged=(),
     )
 
@@ -150,7 +152,7 @@ def _names(number: Amount) -> Iterator[str]:
 def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     """What the template reads of its module."""
     yield from ("Any", "Mapping", "NamedTuple", "Path", "Run", "Tensor", "TensorDictBase", "dataclass")
-    yield from ("draw_curve", "evaluate", "stream", "torch")
+    yield from ("command_line", "draw_curve", "evaluate", "stream", "torch")
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):

@@ -18,7 +18,7 @@ from specgen_runtime.envs.batched.messages import Failure, dumps, first_failure,
 from specgen_runtime.envs.batched.pool import RemotePool
 from specgen_runtime.envs.batched.worker import ANSWER, FAILED, MESSAGE, run_worker
 
-__all__ = ["ProcessPool", "start_method"]
+__all__ = ["ProcessPool", "preload", "start_method"]
 
 _PRELOADED = ("__main__", "specgen_runtime.envs.batched.worker")
 
@@ -75,7 +75,7 @@ class ProcessPool(RemotePool):
             self, _end, (self._processes, self._commands, self._answers, timeout), exitpriority=10
         )
         try:
-            _preload(method)
+            preload(method)
             context: Any = mp.get_context(method)
             for place, function in enumerate(functions):
                 self._start(context, place, function, daemon, threads, forked=method == "fork")
@@ -208,7 +208,7 @@ class ProcessPool(RemotePool):
         self.close(0.0)
 
 
-def _preload(method: str) -> None:
+def preload(method: str) -> None:
     """Let the fork server import torch before it makes its first copy, unless somebody has told it what to import."""
     if method == "forkserver":
         server: Any = multiprocessing.forkserver._forkserver

@@ -30,6 +30,7 @@ __all__ = [
     "STEP",
     "STEP_AND_RESET",
     "WITHOUT",
+    "leave_with_parent",
     "run_worker",
 ]
 
@@ -69,7 +70,7 @@ def run_worker(
     for end in inherited:
         end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that owns the environments
-    threading.Thread(target=_leave_with_parent, daemon=True, name="watch-parent").start()
+    threading.Thread(target=leave_with_parent, daemon=True, name="watch-parent").start()
     worker = _Worker(place, commands, answers)
     try:
         if threads is not None:
@@ -83,7 +84,7 @@ def run_worker(
         worker.end()
 
 
-def _leave_with_parent() -> None:
+def leave_with_parent() -> None:
     """End this process as soon as its parent is gone, whatever the environment is doing."""
     parent, known = parent_process(), os.getppid()
     assert parent is not None

@@ -9,8 +9,20 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.llm.kl.generated.estimators import log_ratio
+from specgen_runtime.llm.kl.generated.penalties import (
+    adapted_coefficient,
+    clipped_fraction,
+    last_scored,
+    penalised_reward,
+    penalised_token_reward,
+    scored_max,
+    scored_mean,
+    sequence_value,
+    spread_reward,
+)
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows
-from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, clipped, kl_estimate, log_ratio
+from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, kl_estimate
 from specgen_runtime.llm.ragged import Ragged, rows_at
 from specgen_runtime.objectives.keys import listed
 from specgen_runtime.specs import Composite, Unbounded
@@ -132,8 +144,8 @@ class KLPenalty(Transform):
                     raise ValueError(f"{name} gives row {row}, token {token} a log-probability of {value}")
         ratio, own = log_ratio(gen, ref, scored), gen.where(scored, 0.0)
         if self.level == "sequence":
-            scored = _last(scored)
-            ratio, own = (value.sum(-1, keepdim=True).where(scored, 0.0) for value in (ratio, own))
+            scored = last_scored(scored)
+            ratio, own = (sequence_value(value, scored) for value in (ratio, own))
         kl = kl_estimate(ratio, self.estimator, bound=self.bound, log_probs=own) if full is None else full
         put_rows(data, self.kl_key, kl, kept, padded)
         if self.add_to_reward:
@@ -153,7 +165,7 @@ class KLPenalty(Transform):
         reward = rows_at(data, in_key)
         if reward is None:
             return
-        penalty = self.coeff.to(kl.device) * kl
+        coeff = self.coeff.to(kl.device)
         if isinstance(reward, list):  # a reward for each token, of rows of different lengths
             lengths = kept.sum(-1).tolist()
             if [len(row) for row in reward] != lengths:
@@ -161,7 +173,7 @@ class KLPenalty(Transform):
                     f"rewards of {[len(row) for row in reward]} tokens, but rows of {lengths} tokens"
                 )
             ragged = Ragged.of([row.flatten() for row in reward])
-            whole = ragged.values - penalty[kept].to(ragged.values)
+            whole = penalised_token_reward(ragged.values, kl[kept], coeff).to(ragged.values)
             rows = [row[:, None] for row in ragged.with_values(whole).rows()]
             put_rows(data, out_key, *_padded_rows(rows), padded=False)
             return
@@ -174,23 +186,24 @@ class KLPenalty(Transform):
                 f"{[*batch, 1, 1]}, nor one for each token, {[*batch, width, 1]}"
             )
         if one and self.spread == "sum":
-            data.set(out_key, reward - penalty.sum(-1).reshape(reward.shape).to(reward.dtype))
-            return
-        whole = reward
-        if one:
-            whole = (_last(scored) * reward.reshape(-1, 1)).reshape(*batch, width, 1)
-        data.set(out_key, whole - penalty.reshape(whole.shape).to(whole.dtype))
+            whole = penalised_reward(reward.reshape(-1), kl, coeff)
+        elif one:
+            whole = spread_reward(reward.reshape(-1), kl, last_scored(scored), coeff)
+        else:
+            whole = penalised_token_reward(reward.reshape(kl.shape), kl, coeff)
+        shape = [*batch, width, 1] if one and self.spread == "tokens" else reward.shape
+        data.set(out_key, whole.reshape(shape).to(reward.dtype))
 
     def _follow(self, kl: Tensor, ratio: Tensor, scored: Tensor) -> None:
-        count = scored.sum().clamp_min(1)
         self.metrics = {
-            "kl": kl.sum() / count,
-            "kl_max": kl[scored].max() if bool(scored.any()) else kl.sum(),
-            "kl_clipped": clipped(ratio, scored, self.bound),
+            "kl": scored_mean(kl, scored),
+            "kl_max": scored_max(kl, scored) if kl.numel() else kl.sum(),
+            "kl_clipped": clipped_fraction(ratio, scored, bound=self.bound),
         }
         if self.target_kl is not None and len(kl):
-            error = (kl.sum(-1).mean() / self.target_kl - 1).clamp(-0.2, 0.2)
-            self.coeff *= (1 + error * len(kl) / self.horizon).to(self.coeff.device)
+            mean = kl.sum(-1).mean().to(self.coeff.device)
+            limits = {"target": self.target_kl, "horizon": self.horizon}
+            self.coeff.copy_(adapted_coefficient(self.coeff, mean, **limits, rows=len(kl)))
 
     def reward_spec(
         self, specs: Composite, width: int, keys: tuple[NestedKey, NestedKey] = ("reward", "reward")
@@ -201,12 +214,6 @@ class KLPenalty(Transform):
         shape = (*specs.shape, width, 1) if self.spread == "tokens" else spec.shape
         specs[keys[1]] = Unbounded(shape, dtype=spec.dtype, device=spec.device)
         return specs
-
-
-def _last(scored: Tensor) -> Tensor:
-    """The last scored token of each row: bool ``[rows, width]``."""
-    places = torch.arange(scored.shape[-1], device=scored.device).expand_as(scored)
-    return places == places.where(scored, -1).amax(-1, keepdim=True)
 
 
 def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from specgen_runtime.llm.kl_estimators import full_kl
+from specgen_runtime.llm.kl.generated.estimators import kl_full
 
 __all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of", "full_precision"]
 
@@ -165,7 +165,7 @@ def full_kl_of(
             raise ValueError(
                 f"the models have vocabularies of {log_p.shape[-1]} and {log_q.shape[-1]} tokens: there is no KL of them"
             )
-        return full_kl(log_p, log_q)
+        return kl_full(log_p, log_q)
 
     rows = max(16, CHUNK_BYTES // (4 * vocabulary))
     parts: list[Tensor] = []

@@ -11,6 +11,7 @@ from specgen_runtime.modules.distributions.continuous import (
     TruncatedNormal,
 )
 from specgen_runtime.modules.distributions.discrete import (
+    Categorical,
     LLMMaskedCategorical,
     MaskedCategorical,
     MaskedOneHotCategorical,
@@ -32,6 +33,7 @@ from specgen_runtime.modules.distributions.draws import (
 )
 
 __all__ = [
+    "Categorical",
     "Delta",
     "IndependentNormal",
     "LLMMaskedCategorical",

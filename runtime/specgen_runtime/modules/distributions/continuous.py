@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import (
     Distribution,
     Independent,
+    Normal,
     Transform,
     TransformedDistribution,
     constraints,
@@ -71,7 +72,6 @@ class TanhNormal(TransformedDistribution):
     Attributes:
         loc: the mean of ``x``, shape ``(*batch, *event)``.
         scale: the standard deviation of ``x``, same shape.
-        root_dist: the distribution of ``x``, an action being so many of them.
 
     Raises:
         ValueError: if ``low`` is not below ``high``, or ``loc`` has fewer than ``event_dims`` dimensions.
@@ -80,6 +80,8 @@ class TanhNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
     has_rsample = True
     num_params: int = 2
+    loc: Tensor
+    scale: Tensor
 
     def __init__(
         self,
@@ -107,8 +109,9 @@ class TanhNormal(TransformedDistribution):
         """
         if self.tanh_loc:
             loc = squashed(loc, self.upscale)
-        self.root_dist = normal_of(loc, scale_of(scale, loc))
-        self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
+        self.loc, self.scale = loc, scale_of(scale, loc)
+        if self.loc.shape != self.scale.shape:
+            self.loc, self.scale = torch.broadcast_tensors(self.loc, self.scale)  # type: ignore[no-untyped-call]
         self._last_draw: _Draw | None = None
         rank = self.loc.ndim - self._event_dims
         if rank < 0:
@@ -156,6 +159,11 @@ class TanhNormal(TransformedDistribution):
         return self.high
 
     @property
+    def root_dist(self) -> Normal:
+        """The distribution of each ``x``."""
+        return normal_of(self.loc, self.scale)
+
+    @property
     def base_dist(self) -> Distribution:  # type: ignore[override]
         """The distribution of ``x``."""
         if self._event_dims == 0:
@@ -186,9 +194,10 @@ class TanhNormal(TransformedDistribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Actions that depend on the parameters, shape ``(*sample_shape, *batch, *event)``."""
-        shape = self._extended_shape(torch.Size(sample_shape))
-        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        latent = self.loc + self.scale * noise
+        loc = self.loc
+        shape = torch.Size(sample_shape) + loc.shape if sample_shape else loc.shape
+        noise = torch.randn(shape, dtype=loc.dtype, device=loc.device)
+        latent = loc + self.scale * noise
         action = self._interval.into(latent)
         self._last_draw = _Draw(action, latent, noise)
         return action
@@ -221,7 +230,7 @@ class TanhNormal(TransformedDistribution):
         draw = self._last_draw
         if draw is None or value is not draw.action:
             latent = self._interval.out_of(value)
-        elif draw.latent.requires_grad:
+        elif draw.latent.requires_grad or not (self.loc.requires_grad or self.scale.requires_grad):
             # through the draw, the parameters move x, and its deviation from the mean in scales stays what it is
             return self._score(draw.latent, draw.noise)
         else:

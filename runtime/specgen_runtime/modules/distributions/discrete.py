@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Distribution, constraints
+from torch.distributions import Distribution, constraints
 from torch.distributions import OneHotCategorical as TorchOneHotCategorical
-from torch.nn.functional import cross_entropy, logsigmoid, one_hot
+from torch.nn.functional import cross_entropy, logsigmoid
 
+from specgen_runtime.modules.distributions.categorical import Categorical, one_hot
 from specgen_runtime.modules.distributions.masked import MaskedCategorical, MaskedOneHotCategorical
 from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
 __all__ = [
+    "Categorical",
     "LLMMaskedCategorical",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
@@ -38,6 +40,7 @@ class OneHotCategorical(TorchOneHotCategorical):
 
     num_params: int = 1
     has_rsample = True
+    _categorical: Categorical
 
     def __init__(
         self,
@@ -54,7 +57,9 @@ class OneHotCategorical(TorchOneHotCategorical):
         Raises:
             ValueError: if not exactly one of the two is given.
         """
-        super().__init__(probs, logits, validate_args=False)
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical._param.shape
+        Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=False)
 
     def expand(self, batch_shape: Sequence[int], _instance: object = None) -> OneHotCategorical:
         """The same with other batch dimensions."""
@@ -68,8 +73,7 @@ class OneHotCategorical(TorchOneHotCategorical):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of one-hot choices, one number for each."""
-        result: Tensor = self._categorical.log_prob(value.argmax(-1))  # type: ignore[no-untyped-call]
-        return result
+        return self._categorical.log_prob(value.argmax(-1))
 
     @property
     def mode(self) -> Tensor:
@@ -83,14 +87,17 @@ class OneHotCategorical(TorchOneHotCategorical):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices, int64 of shape ``(*sample_shape, *batch, n)``."""
-        index = self._categorical.sample(torch.Size(sample_shape))  # type: ignore[no-untyped-call]
-        return one_hot(index, self.num_samples)
+        return one_hot(self._categorical.sample(sample_shape), self.num_samples)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices that depend on the probabilities as ``grad_method`` says, in the dtype of the probabilities."""
         if self.grad_method is ReparamGradientStrategy.RelaxedOneHot:
             return relaxed_choice(self.logits, sample_shape)
-        return self.sample(sample_shape) + (self.probs - self.probs.detach())
+        index = self._categorical.sample(sample_shape)
+        chosen = one_hot(index, self.num_samples, self._categorical._param.dtype)
+        return (
+            chosen + (self.probs - self.probs.detach()) if self._categorical._param.requires_grad else chosen
+        )
 
 
 def _generate_ordinal_logits(scores: Tensor) -> Tensor:
@@ -115,13 +122,7 @@ class Ordinal(Categorical):
     """
 
     def __init__(self, scores: Tensor) -> None:
-        super().__init__(logits=_generate_ordinal_logits(scores), validate_args=False)
-
-    @property
-    def deterministic_sample(self) -> Tensor:
-        """The most likely choice."""
-        result: Tensor = self.mode
-        return result
+        super().__init__(logits=_generate_ordinal_logits(scores))
 
 
 class OneHotOrdinal(OneHotCategorical):
@@ -188,7 +189,7 @@ class LLMMaskedCategorical(Distribution):
     def masked_dist(self) -> Categorical:
         """The distribution that is drawn from; where all is masked, each token is as likely as another."""
         if self._masked_dist is None:
-            self._masked_dist = Categorical(logits=self.masked_logits, validate_args=False)
+            self._masked_dist = Categorical(logits=self.masked_logits)
         return self._masked_dist
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -212,8 +213,7 @@ class LLMMaskedCategorical(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Tokens, int64 of shape ``(*sample_shape, *batch, time)``."""
-        drawn: Tensor = self.masked_dist.sample(torch.Size(sample_shape))  # type: ignore[no-untyped-call]
-        return drawn
+        return self.masked_dist.sample(sample_shape)
 
     @property
     def mode(self) -> Tensor:

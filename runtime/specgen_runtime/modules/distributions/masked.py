@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Distribution, constraints
-from torch.nn.functional import one_hot
+from torch.distributions import Distribution, constraints
 
+from specgen_runtime.modules.distributions.categorical import Categorical, one_hot
 from specgen_runtime.modules.distributions.relaxed import ReparamGradientStrategy, relaxed_choice
 
 
@@ -71,15 +71,15 @@ class MaskedCategorical(Categorical):
             given = given.expand(*shape, self.num_samples).gather(-1, self._indices)
         else:
             assert mask is not None
-            self._allowed = mask.expand(_broadcast(mask, given))
+            self._allowed = mask if mask.shape == given.shape else mask.expand(_broadcast(mask, given))
         logits = given if probs is None else _log_of_allowed(given, self._allowed)
-        super().__init__(logits=logits.masked_fill(~self._allowed, neg_inf), validate_args=False)
+        super().__init__(logits=torch.where(self._allowed, logits, neg_inf))
 
     def expand(self, batch_shape: Sequence[int], _instance: object = None) -> MaskedCategorical:
         """The same with other batch dimensions."""
         batch = torch.Size(batch_shape)
         new = copy.copy(self)
-        super().expand(batch, _instance=new)  # type: ignore[no-untyped-call]
+        super().expand(batch, _instance=new)
         new._allowed = self._allowed.expand(*batch, self._allowed.shape[-1])
         if self._indices is not None:
             new._indices = self._indices.expand(new._allowed.shape)
@@ -117,8 +117,7 @@ class MaskedCategorical(Categorical):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Choices, int64 of shape ``(*sample_shape, *batch)``."""
-        drawn: Tensor = super().sample(torch.Size(sample_shape))  # type: ignore[no-untyped-call]
-        return self._choice(drawn)
+        return self._choice(super().sample(sample_shape))
 
     def _choice(self, place: Tensor) -> Tensor:
         if self._indices is None:
@@ -132,7 +131,7 @@ class MaskedCategorical(Categorical):
         if self._indices is not None:
             found = (self._indices == value.unsqueeze(-1)) & self._allowed
             place = found.int().argmax(-1)
-        result: Tensor = super().log_prob(place)  # type: ignore[no-untyped-call]
+        result = super().log_prob(place)
         return result if self._indices is None else result.masked_fill(~found.any(-1), self.neg_inf)
 
     def entropy(self) -> Tensor:
@@ -235,8 +234,12 @@ class MaskedOneHotCategorical(Distribution):
         """Choices that depend on the probabilities as ``grad_method`` says, in the dtype of the probabilities."""
         if self.grad_method is ReparamGradientStrategy.RelaxedOneHot:
             return relaxed_choice(self.over_all_choices(self.logits, self.neg_inf), sample_shape)
+        index = self._categorical.sample(sample_shape)
+        chosen = one_hot(index, self.num_samples, self.logits.dtype)
+        if not self.logits.requires_grad:
+            return chosen
         probs = self.over_all_choices(self.probs, 0.0)
-        return self.sample(sample_shape) + (probs - probs.detach())
+        return chosen + (probs - probs.detach())
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of one-hot choices, one number for each."""

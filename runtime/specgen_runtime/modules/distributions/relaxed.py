@@ -8,7 +8,8 @@ from enum import Enum
 import torch
 from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
-from torch.nn.functional import one_hot
+
+from specgen_runtime.modules.distributions.categorical import one_hot
 
 
 class ReparamGradientStrategy(Enum):
@@ -34,5 +35,5 @@ def relaxed_choice(logits: Tensor, sample_shape: Sequence[int]) -> Tensor:
     relaxed: Tensor = RelaxedOneHotCategorical(
         torch.ones_like(logits[..., :1]), logits=logits, validate_args=False
     ).rsample(torch.Size(sample_shape))
-    chosen = one_hot(relaxed.argmax(-1), relaxed.shape[-1]).to(relaxed.dtype)
+    chosen = one_hot(relaxed.argmax(-1), relaxed.shape[-1], relaxed.dtype)
     return relaxed + (chosen - relaxed).detach()

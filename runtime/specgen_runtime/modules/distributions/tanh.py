@@ -16,13 +16,20 @@ LOG_2 = math.log(2.0)
 
 def _limit(dtype: torch.dtype) -> float:
     """The greatest absolute value that is inverted: 1 less the decimal resolution of the dtype."""
-    return 1.0 - float(torch.finfo(dtype).resolution)
+    limit = _LIMITS.get(dtype)
+    return 1.0 - float(torch.finfo(dtype).resolution) if limit is None else limit
+
+
+_LIMITS: dict[torch.dtype, float] = {}
+_LIMITS.update({dtype: _limit(dtype) for dtype in (torch.float32, torch.float64)})
 
 
 def clamp_value(x: Tensor, low: Bound, high: Bound) -> Tensor:
     """The value of ``x`` within the bounds, with the gradient of ``x`` itself, also where it is cut off."""
+    if not x.requires_grad:
+        return torch.clamp(x, low, high)  # type: ignore[arg-type]
     value: Tensor = torch.clamp(x.detach(), low, high)  # type: ignore[arg-type]
-    return value + (x - x.detach()) if x.requires_grad else value
+    return value + (x - x.detach())
 
 
 def safe_tanh(x: Tensor) -> Tensor:
@@ -118,7 +125,10 @@ class Interval:
     def into(self, x: Tensor) -> Tensor:
         """From the real line."""
         y = safe_tanh(x) if self.safe else x.tanh()
-        return y if self.is_unit else self.middle + self.half * y
+        if self.is_unit:
+            return y
+        y = self.half * y
+        return y if type(self.middle) is float and self.middle == 0.0 else self.middle + y
 
     def out_of(self, value: Tensor) -> Tensor:
         """To the real line."""

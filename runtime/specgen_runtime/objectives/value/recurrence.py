@@ -20,7 +20,8 @@ def discounted_sums(terms: Tensor, decay: Tensor, dim: int) -> Tensor:
     """``x[t] = terms[t] + decay[t] * x[t + 1]`` along ``dim``, with nothing behind the last step.
 
     Differentiable in both, any number of times; memory is a small multiple of the inputs', with gradients too.
-    Steps whose decay is zero end a trajectory: several may stand in a row.
+    Steps whose decay is zero end a trajectory: several may stand in a row, and what is not a number, or infinite, in one of
+    them does not reach the others.
 
     Args:
         terms: floating point, any shape.
@@ -48,7 +49,12 @@ class _DiscountedSums(torch.autograd.Function):
 
     @staticmethod
     def forward(terms: Tensor, decay: Tensor, length: int) -> Tensor:
-        return _halving(terms, decay, length)
+        if terms.is_cpu:
+            sums = _halving(terms, decay, length)
+            if not sums.sum().isnan():
+                return sums
+        # elsewhere asking for the sum would wait for the device
+        return _functional_doubling(terms, decay, length)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -62,7 +68,8 @@ class _DiscountedSums(torch.autograd.Function):
         reached = _DiscountedSums.apply(grads[0].flip(0), decay.roll(1, 0).flip(0), ctx.length).flip(0)  # type: ignore[no-untyped-call]
         to_decay = None
         if ctx.needs_input_grad[1]:
-            to_decay = reached * torch.cat([sums[1:], torch.zeros_like(sums[:1])])
+            following = torch.cat([sums[1:], torch.zeros_like(sums[:1])])
+            to_decay = reached * _of_trajectory(following, decay)
         return (reached if ctx.needs_input_grad[0] else None), to_decay, None
 
     @staticmethod
@@ -130,11 +137,20 @@ def _doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:
 
 
 def _functional_doubling(terms: Tensor, decay: Tensor, length: int) -> Tensor:
-    """`_doubling` without writing into slices: what a compiler fuses and differentiates by itself."""
+    """`_doubling` without writing into slices: what a compiler fuses and differentiates by itself.
+
+    What is not finite stays in its trajectory, where `_doubling` multiplies it by zero, which is not a number.
+    """
     reach = 1
     while reach < length:
-        terms = torch.cat([torch.addcmul(terms[:-reach], decay[:-reach], terms[reach:]), terms[-reach:]])
+        following = _of_trajectory(terms[reach:], decay[:-reach])
+        terms = torch.cat([torch.addcmul(terms[:-reach], decay[:-reach], following), terms[-reach:]])
         if 2 * reach < length:
             decay = torch.cat([decay[:-reach] * decay[reach:], torch.zeros_like(decay[-reach:])])
         reach *= 2
     return terms
+
+
+def _of_trajectory(following: Tensor, decay: Tensor) -> Tensor:
+    """What follows each step, with zeros in the place of what is not finite where the trajectory has ended."""
+    return following.masked_fill((decay == 0) & ~following.isfinite(), 0)

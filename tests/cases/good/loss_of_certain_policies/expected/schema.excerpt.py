@@ -32,6 +32,7 @@ class ImitationLoss(LossModule):
     def __init__(
         self, actor_network: nn.Module, *, weight: float | None = None, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """Actions in the data become likely, or near.
 
@@ -44,6 +45,7 @@ class ImitationLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -57,6 +59,7 @@ class ImitationLoss(LossModule):
         self.use_prioritized_weights = use_prioritized_weights
         self.random_actor_network = is_random_policy(actor_network)
         self.convert_to_functional(actor_network, "actor_network", create_target_params=False)
+        self._place_buffers(device)
         self.reset_out_keys()
 
     # ...

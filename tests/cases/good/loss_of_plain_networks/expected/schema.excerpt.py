@@ -47,6 +47,7 @@ class ModelLoss(LossModule):
         self, model: nn.Module, features: nn.Module, reward_model: nn.Module, fixed: nn.Module, *,
         fraction: float = 0.5, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """A network learns what follows from an action, in the features of another one.
 
@@ -62,6 +63,7 @@ class ModelLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -78,6 +80,7 @@ class ModelLoss(LossModule):
         self.convert_to_functional(fixed, "fixed", create_target_params=False)
         self._stop_training("features")
         self._stop_training("fixed")
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -122,7 +125,7 @@ class ModelLoss(LossModule):
         )
         fixed_frozen_now = fixed.frozen(tensordict, keys.value).squeeze(-1)
         return model_reward(
-            reward_model_now, fixed_frozen_now, self._read(next_tensordict, keys.reward, "reward")
+            reward_model_now, fixed_frozen_now, self._read_signal(next_tensordict, keys.reward, "reward")
         )
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:

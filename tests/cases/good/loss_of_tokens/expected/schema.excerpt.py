@@ -42,6 +42,7 @@ class TokensLoss(LossModule):
         self, model: nn.Module, *, aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean",
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """Tokens with an advantage become likelier.
 
@@ -57,6 +58,7 @@ class TokensLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to False; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -74,6 +76,7 @@ class TokensLoss(LossModule):
         self.convert_to_functional(
             as_policy(model, "model", type(self).__name__), "model", create_target_params=False
         )
+        self._place_buffers(device)
 
     # ...
 

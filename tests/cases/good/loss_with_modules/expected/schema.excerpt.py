@@ -25,7 +25,7 @@ class NormLoss(LossModule):
     def __init__(
         self, critic_network: nn.Module, *, value_norm: ValueNorm | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        functional: bool = True,
+        functional: bool = True, device: torch.device | str | int | None = None,
     ) -> None:
         """The value of a state moves towards a target, both on a common scale.
 
@@ -38,6 +38,7 @@ class NormLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or an object lacks a method.
@@ -52,6 +53,7 @@ class NormLoss(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(critic_network, "critic_network", create_target_params=False)
+        self._place_buffers(device)
 
     # ...
 
@@ -63,7 +65,7 @@ class NormLoss(LossModule):
         """
         keys = self.tensor_keys
         if self.training and self.value_norm is not None:
-            self.value_norm.update(self._read(tensordict, keys.value_target, "value_target").detach())
+            self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         critic_network = self.functional_network("critic_network")
         # losses.NormLoss.let
         v = critic_network.live(tensordict, keys.value).squeeze(-1)

@@ -139,6 +139,7 @@ class PolicyLoss(LossModule):
         entropy_bonus: bool = True, clip_epsilon: float = 0.2, log_explained_variance: bool = True,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """A critic and an objective with options.
 
@@ -162,6 +163,7 @@ class PolicyLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -197,6 +199,7 @@ class PolicyLoss(LossModule):
         else:
             self.critic_network = None
             self.critic_network_params = None
+        self._place_buffers(device)
         self.reset_out_keys()
 
     def _is_returned(self, name: str) -> bool:

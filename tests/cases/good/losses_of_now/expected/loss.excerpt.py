@@ -21,7 +21,7 @@ class RewardLoss(LossModule):
         model = self.functional_network("model")
         # losses.RewardLoss.terms
         model_now = model.live(tensordict, keys.predicted_reward).squeeze(-1)
-        terms = reward_loss(model_now, self._read(next_tensordict, keys.reward, "reward"))
+        terms = reward_loss(model_now, self._read_signal(next_tensordict, keys.reward, "reward"))
         return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
     # ...

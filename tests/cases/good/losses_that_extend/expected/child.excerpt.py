@@ -30,6 +30,7 @@ class ScaledLoss(ValueLoss):
     def __init__(
         self, value_network: nn.Module, *, loss_function: Literal["l1", "l2"] = "l1", scale: float = 2.0,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss `ScaledLoss`.
 
@@ -41,6 +42,7 @@ class ScaledLoss(ValueLoss):
                 to "mean".
             use_prioritized_weights: weight the samples by their importance: True, False, or "auto", if the
                 data hold weights.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -57,6 +59,7 @@ class ScaledLoss(ValueLoss):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(value_network, "value_network", create_target_params=lag)
+        self._place_buffers(device)
         self.make_value_estimator()
 
     # ...

@@ -30,6 +30,7 @@ class TemperedLoss(LossModule):
         fixed_alpha: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """The loss `TemperedLoss`.
 
@@ -47,6 +48,7 @@ class TemperedLoss(LossModule):
                 Defaults to None: as they are.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -65,6 +67,7 @@ class TemperedLoss(LossModule):
         add_learnable(self, "log_alpha", math.log(alpha_init), high=math.log(max_alpha), fixed=fixed_alpha)
         add_learnable(self, "offset", 0.5, low=0, high=1)
         add_learnable(self, "free", -1)
+        self._place_buffers(device)
 
     # ...
 
@@ -80,7 +83,7 @@ class TemperedLoss(LossModule):
         # losses.TemperedLoss.let
         critic_now = critic.live(tensordict, keys.state_value).squeeze(-1)
         terms = tempered_loss(
-            critic_now, self._read(next_tensordict, keys.reward, "reward"),
+            critic_now, self._read_signal(next_tensordict, keys.reward, "reward"),
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
             offset=read_between(self.offset, self.min_offset, self.max_offset), free=self.free,
         )

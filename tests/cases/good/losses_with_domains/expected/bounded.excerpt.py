@@ -53,7 +53,7 @@ class BoundedLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.

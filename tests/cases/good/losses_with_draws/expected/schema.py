@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7fc45ef61aa91771cb53206f84eb17146e423acfd83301b348e154f7a9660d30
+# specgen: sha256=af29c543c4bd470148fe52b58f76e42250f63dbeece113e5ad5df935497ca6d1
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class DrawnLoss(LossModule):
         width: float = 1.0, joint: bool = False, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, deactivate_vmap: bool = False,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """Values of drawn actions against those of the data, for each draw and member.
 
@@ -119,6 +120,7 @@ class DrawnLoss(LossModule):
                 Defaults to None: as they are.
             deactivate_vmap: call the members of an ensemble one after another where `torch.vmap` would call
                 them at once, for modules that it can't run. Defaults to False.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution, or something else is
@@ -141,6 +143,7 @@ class DrawnLoss(LossModule):
         )
         self.convert_to_functional(critic, "critic", expand_dim=members, create_target_params=False)
         self.deactivate_vmap = deactivate_vmap
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6276afd3c57fd1c59e9f5affee5fc132d01648425925cde9cf988d4e48b7d73c
+# specgen: sha256=046533b5878b014f4113cc49ada34d882e7e4843ee8bb134a5446990ab93042f
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class TogetherLoss(LossModule):
     def __init__(
         self, actor: nn.Module, critic: nn.Module, model: nn.Module, *, bootstrap: bool = True,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
-        functional: bool = True,
+        functional: bool = True, device: torch.device | str | int | None = None,
     ) -> None:
         """Values of two records that are normalised as one batch, and of the policy in evaluation mode.
 
@@ -149,6 +149,7 @@ class TogetherLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or a policy gives no distribution.
@@ -165,6 +166,7 @@ class TogetherLoss(LossModule):
         )
         self.convert_to_functional(critic, "critic", create_target_params=False)
         self.convert_to_functional(model, "model", create_target_params=False)
+        self._place_buffers(device)
 
     def _together_q_terms(self, tensordict: TensorDictBase) -> TogetherQTerms:
         """`loss_q` of `TogetherLoss`, one value per sample."""

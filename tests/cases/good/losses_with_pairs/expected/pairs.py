@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ecf725db60a1a395f9ed50155d1689736f072080c7c7253ac5b99c9dbb2890f5
+# specgen: sha256=5ced0f5e64c13ed730e01ae8ae9b4cadfd11d4fb62c12ee035f12203d44793c1
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PairLoss(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
-            device: of the coefficients. Defaults to None: that of the parameters.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.

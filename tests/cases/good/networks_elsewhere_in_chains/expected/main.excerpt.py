@@ -16,7 +16,7 @@ def writes_advance(
     )
 
 
-class Writes(GeneratedEnv["WritesData", "WritesSpecs"]):
+class Writes(RenderedEnv, GeneratedEnv["WritesData", "WritesSpecs"]):
     # ...
 
     def __init__(
@@ -73,7 +73,9 @@ def learns_advance(
 # ...
 
 
-class Learns(LearningChain["LearnsData", "LearnsSpecs"], GeneratedEnv["LearnsData", "LearnsSpecs"]):
+class Learns(
+    RenderedEnv, LearningChain["LearnsData", "LearnsSpecs"], GeneratedEnv["LearnsData", "LearnsSpecs"]
+):
     # ...
 
     def __init__(

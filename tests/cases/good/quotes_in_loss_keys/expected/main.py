@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9110edb129fb33432992e98cb16fce509afdbd3c38dd63ce98e458c2b98bf4d8
+# specgen: sha256=aa67c6dd5604fde8b60933a9d6a9ecc9c2f4465a4c26587abdae970fb8fd4503
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class Plain(LossModule):
     def __init__(
         self, value: nn.Module, *, gamma: float = 0.9, reduction: Reduction | None = None,
         use_prioritized_weights: Literal["auto"] | bool = "auto", functional: bool = True,
+        device: torch.device | str | int | None = None,
     ) -> None:
         """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
@@ -93,6 +94,7 @@ class Plain(LossModule):
                 data hold weights.
             functional: whether the loss takes the parameters of its networks. Defaults to True; otherwise
                 they are ordinary children, without targets.
+            device: of the buffers of the loss itself. Defaults to None: that of the parameters.
 
         Raises:
             TypeError: if a network is not a module, or something else is given for a number.
@@ -106,6 +108,7 @@ class Plain(LossModule):
         self.reduction = reduction
         self.use_prioritized_weights = use_prioritized_weights
         self.convert_to_functional(value, "value", create_target_params=False)
+        self._place_buffers(device)
 
     @property
     def in_keys(self) -> list[NestedKey]:
@@ -124,7 +127,7 @@ class Plain(LossModule):
         value = self.functional_network("value")
         # losses.Plain.let
         guessed = value.live(tensordict, keys.guess).squeeze(-1)
-        terms = plain(guessed, self._read(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
+        terms = plain(guessed, self._read_signal(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
         return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
 
