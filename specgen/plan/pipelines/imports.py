@@ -27,6 +27,7 @@ _MODULES = (
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
