@@ -17,6 +17,7 @@ from tqdm import tqdm
 from benchmarks import (
     batched,
     chains,
+    collectors,
     compiler,
     estimators,
     gymnasium,
@@ -44,6 +45,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "estimators": estimators.rows,
     "policies": policies.rows,
     "replay_buffers": replay_buffers.rows,
+    "collectors": collectors.rows,
     "specs": specs.rows,
     "compiler": compiler.rows,
     "incremental": incremental.rows,

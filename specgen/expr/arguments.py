@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, Protocol
 
 from specgen.diagnostics import Rule, suggestion
@@ -12,7 +11,6 @@ from specgen.expr import tree
 from specgen.expr.builtins.axes import either_end, from_end
 from specgen.expr.builtins.record import REQUIRED, Builtin, Param
 from specgen.expr.builtins.site import Site
-from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import CONCRETE
 from specgen.expr.interval import point
 from specgen.expr.sizes import AXES, Dims, NamedAxis, limits
@@ -53,12 +51,9 @@ class _Missing(Exception):  # noqa: N818 - control flow: the mistake is already 
     """An argument has no value."""
 
 
-def bind(
-    visitor: Visitor, builtin: Builtin, call: tree.Call, *, function: Function | None = None
-) -> Site | None:
+def bind(visitor: Visitor, builtin: Builtin, call: tree.Call) -> Site | None:
     """The call with its operands inferred and its settings known, or None after reporting."""
-    if function is not None:
-        return _bound_function(visitor, builtin, call, function)
+    function: Function | None = None
     given = _assigned(visitor, builtin, call)
     values: list[Typed] = []
     settings: list[tuple[Param, Expr | None]] = []
@@ -87,56 +82,13 @@ def bind(
     return Site(builtin, visitor, tuple(values), options, function, call.start, call.end)
 
 
-def _bound_function(visitor: Visitor, builtin: Builtin, call: tree.Call, function: Function) -> Site | None:
-    """The call of a declared function: what is given in order, what by name, and the defaults of the rest."""
-    name, names = function.name, [name for name, _ in function.params]
-    shown = f"{name}({', '.join(names)})"
-    if name in CALLABLE:
-        shown += ", which hides the built-in function"
-    args = _spread_args(visitor, call, name, None)
-    values = [visitor.visit(arg) for arg in args or ()]
-    sound = args is not None and None not in values
-    by_name: dict[str, Typed | None] = {}
-    for keyword in call.keywords:
-        value = visitor.visit(keyword.value)
-        known = keyword.name in names
-        if not known or keyword.name in by_name or keyword.name in names[: len(values)]:
-            help = None if known else suggestion(keyword.name, names)
-            message = (
-                f"`{keyword.name}` is given twice"
-                if known
-                else f"`{keyword.name}` is no argument of `{name}`"
-            )
-            end = keyword.start + len(keyword.name)
-            visitor.error(rules.WRONG_ARGUMENTS, keyword.start, end, message, help or f"it is {shown}")
-            sound = False
-        by_name[keyword.name] = value
-        sound &= value is not None
-    if not sound:
-        return None
-    found = [value for value in values if value is not None]
-    first = len(names) - len(function.defaults)
-    for place, param in enumerate(names[len(found) :], len(found)):
-        if (value := by_name.get(param)) is not None:
-            found.append(value)
-        elif place >= first:
-            default = function.defaults[place - first]
-            kind = replace(function.params[place][1], level="lit")
-            found.append(Typed("literal", kind, point(default), start=call.end, end=call.end, static=default))
-        elif by_name or function.module:
-            message = f"`{name}` needs `{param}`"
-            visitor.error(rules.WRONG_ARGUMENTS, call.start, call.end, message, f"it is {shown}")
-            return None
-    return Site(builtin, visitor, tuple(found), {}, function, call.start, call.end)
-
-
 def _assigned(visitor: Visitor, builtin: Builtin, call: tree.Call) -> dict[Param, list[Expr]] | None:
     name, shown = builtin.name, builtin.signature
     found: dict[Param, list[Expr]] = {param: [] for param in builtin.params}
     sound = True
     places = iter(builtin.params)
     here = next(places, None)
-    args = _spread_args(visitor, call, name, here)
+    args = spread_args(visitor, call, name, here)
     if args is None:
         return None
     for arg in args:
@@ -170,8 +122,8 @@ _SPREAD: Final = ("concat", "stack", "min", "max", "sum")
 """The functions that take `*xs`."""
 
 
-def _spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | None) -> list[Expr] | None:
-    """The arguments with the values that `*xs` stands for."""
+def spread_args(visitor: Visitor, call: tree.Call, name: str, first: Param | None) -> list[Expr] | None:
+    """The arguments of the call of `name` with the values that `*xs` stands for; None after reporting."""
     found: list[Expr] = []
     for arg in call.args:
         if not isinstance(arg, tree.Spread):

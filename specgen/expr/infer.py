@@ -19,6 +19,7 @@ from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
+from specgen.expr.function_arguments import bind_function
 from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
@@ -292,7 +293,7 @@ class _Inferrer:
         name = expr.function.path
         own = self.functions.get(name)
         if isinstance(own, Function):
-            site = bind(self, CALL, expr, function=own)
+            site = bind_function(self, CALL, expr, own)
             return None if site is None else self._declared_call(site, name)
         if name in OF_NAMES and (known := self._known_of(expr)) is not None:
             return known

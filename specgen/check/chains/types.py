@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
@@ -81,10 +82,7 @@ class _Typing:
         self.row = row
         self.span = span
         self.sink = sink
-        self.functions: Mapping[str, Function | Builtin] = {
-            **instance.transform.functions,
-            **called_networks(instance, row.sizes),
-        }
+        self.functions = _callable(instance, row.sizes)
         self.values = dict(values)
         self.grown: dict[str, Interval] = {}
         self.outputs = dict(row.outputs)
@@ -125,26 +123,19 @@ class _Typing:
         found = Sink()
         expr = self._expression(phase, statement)
         bare = statement.target.removeprefix("next.")
-        drawn = f"draw_{identifier(bare)}"
-        typed = infer(
-            expr,
-            scope,
-            statement.source,
-            found,
-            draw_prefix=drawn,
+        callables = {**self.functions, **BATCH_AT_RESET} if phase == "reset" else self.functions
+        inferred = partial(
+            infer,
+            scope=scope,
+            source=statement.source,
+            sink=found,
+            functions=callables,
+            draw_prefix=f"draw_{identifier(bare)}",
             for_any_key=True,
-            functions={**self.functions, **BATCH_AT_RESET} if phase == "reset" else self.functions,
         )
+        typed = inferred(expr)
         if phase in ("until", "skip") and statement.target == phase and typed is not None and typed.type.dims:
-            typed = infer(
-                any_of(expr),
-                scope,
-                statement.source,
-                found,
-                draw_prefix=drawn,
-                for_any_key=True,
-                functions=self.functions,
-            )
+            typed = inferred(any_of(expr))
         target = self.outputs.get(bare) or self.row.inputs.get(bare)
         if typed is not None and bare in self.pending and phase in ("reset", "map"):
             target = self.outputs[bare] = self._settle(bare, typed, phase)
@@ -336,10 +327,10 @@ def cast_bounds(transform: CheckedTransform, output: Output, source: Entry, made
     return made
 
 
-def called_networks(instance: Instance, sizes: Mapping[str, int]) -> dict[str, Builtin]:
-    """How expressions of a transform call its networks, where its roles have these sizes."""
+def _callable(instance: Instance, sizes: Mapping[str, int]) -> dict[str, Function | Builtin]:
+    """The functions that expressions of a transform call, networks among them, where its roles have these sizes."""
     roles = readable(instance.transform.roles, instance.transform.outputs)
-    return {
+    return dict(instance.transform.functions) | {
         network.name: network_function(
             with_sizes(network, roles, sizes), roles, network_symbol(instance.path, network.name)
         )

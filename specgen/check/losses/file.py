@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from specgen.check.losses.loss import CheckedLoss, check_loss
+from specgen.check.losses.loss import CheckedLoss, LossChecker
 from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses.part_names import check_part_names
+from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.model import Checked
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.diagnostics import Sink
@@ -63,3 +64,33 @@ def check_losses(
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents
+
+
+def check_loss(
+    file: SchemaFile,
+    name: str,
+    module: str,
+    sink: Sink,
+    parent: LossClass | None = None,
+    functions: SharedFunctions = NO_FUNCTIONS,
+) -> Checked[CheckedLoss] | None:
+    """Check one loss.
+
+    Args:
+        file: where it is declared.
+        name: its name under `losses:`.
+        module: the generated module that it goes to, dotted.
+        sink: takes every mistake.
+        parent: the class that its class extends; None of one that extends no declared one.
+        functions: the functions of files that it may call.
+
+    Returns:
+        The checked loss, or ``None`` when there were errors.
+    """
+    mine, declared = Sink(), file.module.losses[name]
+    checker = LossChecker(file, name, module, declared, mine, parent, functions)
+    loss = checker.run()
+    if loss is not None and not mine.has_errors:
+        refuse_unknown_sizes(file, checker.assigned, mine)
+    sink.extend(mine.items)
+    return None if mine.has_errors or loss is None else Checked(loss)

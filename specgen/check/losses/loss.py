@@ -23,15 +23,14 @@ from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first
-from specgen.check.losses.sizes import refuse_unknown_sizes
 from specgen.check.losses.unused import report_unread_values, report_unused_targets
 from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
-from specgen.check.model import Checked, Statement, identifier
+from specgen.check.model import Statement, identifier
 from specgen.check.names import Names, refused
 from specgen.check.reads import broken_reads
-from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
+from specgen.check.shared_functions import SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
 from specgen.diagnostics import Sink
@@ -56,37 +55,7 @@ from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
 
-__all__ = ["CheckedLoss", "check_loss"]
-
-
-def check_loss(
-    file: SchemaFile,
-    name: str,
-    module: str,
-    sink: Sink,
-    parent: LossClass | None = None,
-    functions: SharedFunctions = NO_FUNCTIONS,
-) -> Checked[CheckedLoss] | None:
-    """Check one loss.
-
-    Args:
-        file: where it is declared.
-        name: its name under `losses:`.
-        module: the generated module that it goes to, dotted.
-        sink: takes every mistake.
-        parent: the class that its class extends; None of one that extends no declared one.
-        functions: the functions of files that it may call.
-
-    Returns:
-        The checked loss, or ``None`` when there were errors.
-    """
-    mine, declared = Sink(), file.module.losses[name]
-    checker = _Checker(file, name, module, declared, mine, parent, functions)
-    loss = checker.run()
-    if loss is not None and not mine.has_errors:
-        refuse_unknown_sizes(file, checker.assigned, mine)
-    sink.extend(mine.items)
-    return None if mine.has_errors or loss is None else Checked(loss)
+__all__ = ["CheckedLoss", "LossChecker"]
 
 
 _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
@@ -94,7 +63,9 @@ _KINDS = {"let": "value", "terms": "term", "metrics": "metric"}
 
 
 @dataclass
-class _Checker:
+class LossChecker:
+    """The check of one loss; see `check_loss`."""
+
     file: SchemaFile
     name: str
     module: str

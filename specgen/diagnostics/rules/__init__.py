@@ -14,6 +14,7 @@ from specgen.diagnostics.rules import (
     expression_lints,
     expressions,
     flow,
+    function_calls,
     functions,
     gymnasium,
     internal,
@@ -78,6 +79,7 @@ MODULES: tuple[ModuleType, ...] = (
     agents,
     gymnasium,
     expression_lints,
+    function_calls,
     internal,
     expressions,
 )

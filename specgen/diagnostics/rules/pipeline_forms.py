@@ -1,8 +1,8 @@
-"""Rules about what a pipeline may be made of besides the parts that all have."""
+"""SG624 to SG630: what a pipeline may be made of besides the parts that all have."""
 
 from __future__ import annotations
 
-from specgen.diagnostics.rule import Rule
+from specgen.diagnostics.diagnostic import Rule
 
 UNKNOWN_TERM = Rule(
     "SG624",

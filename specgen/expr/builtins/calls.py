@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from specgen.diagnostics.rules import expressions as rules
-from specgen.diagnostics.rules.functions import ARGUMENT_DOMAIN
+from specgen.diagnostics.rules.function_calls import ARGUMENT_DOMAIN
 from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import common_dtype, convert
 from specgen.expr.dtypes import COMPUTE, is_float, join
