@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=db956d97644ee662034121a2faa9a05e001f13a0aa820c585ae3545297b18650
+# specgen: sha256=c5ca25bba0f11b4410edd8a178d44bb161a084eeae85e7a55ec69a5c761e4874
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class CQLPendulum:
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
             min_q_weight=config.min_q_weight,
-            action_spec=self.env.action_spec,
+            action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
@@ -214,7 +214,6 @@ class CQLPendulumMetrics(NamedTuple):
     loss_actor: Tensor
     loss_qvalue: Tensor
     loss_alpha: Tensor
-    loss_actor_bc: Tensor
     loss_cql: Tensor
     alpha: Tensor
     entropy: Tensor
@@ -228,13 +227,7 @@ def update(parts: CQLPendulum, batch: TensorDictBase) -> CQLPendulumMetrics:
         batch: [batch]; what the loss reads.
     """
     losses = parts.loss(batch)
-    loss = (
-        losses["loss_actor"]
-        + losses["loss_qvalue"]
-        + losses["loss_alpha"]
-        + losses["loss_actor_bc"]
-        + losses["loss_cql"]
-    )
+    loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"] + losses["loss_cql"]
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     parts.temperature_optimizer.zero_grad()
@@ -247,7 +240,6 @@ def update(parts: CQLPendulum, batch: TensorDictBase) -> CQLPendulumMetrics:
         loss_actor=losses["loss_actor"].detach(),
         loss_qvalue=losses["loss_qvalue"].detach(),
         loss_alpha=losses["loss_alpha"].detach(),
-        loss_actor_bc=losses["loss_actor_bc"].detach(),
         loss_cql=losses["loss_cql"].detach(),
         alpha=losses["alpha"].detach(),
         entropy=losses["entropy"].detach(),

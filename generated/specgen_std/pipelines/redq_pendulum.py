@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=272b960d017019fce7709b7cf3ad530bb97cb3ac1abbbe00de78cd2e8cbbd2ff
+# specgen: sha256=0eb6c35f969a75268f17f9d47cf6d6c270122e891fba2465b35fee3e12c0c416
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class REDQPendulum:
             qvalue_network=self.qvalue_network,
             num_qvalue_nets=config.num_qvalue_nets,
             sub_sample_len=config.sub_sample_len,
-            action_spec=self.env.action_spec,
+            action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c61742458390464165e8bb19ddf6272df6e814dba1b1b7b3c0baf8173597ee2c
+# specgen: sha256=3cb3c4739740a922ca87a20e7bc72b699a48faa93825afdb4db360b96f88ffe7
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class SACMountainCar:
         self.loss = SACLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
-            action_spec=self.env.action_spec,
+            action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=77998391c72e1a22e70774645b367035730275489b5e650fba286f1f810af440
+# specgen: sha256=718120618413210481cce7163ddb1c04d3607e50e75d86d8643a66e94fdbaef2
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class TD3Pendulum:
             qvalue_network=self.qvalue_network,
             policy_noise=config.policy_noise,
             noise_clip=config.noise_clip,
-            action_spec=self.env.action_spec,
+            action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
