@@ -213,10 +213,15 @@ class Hard(Declaration):
 
 
 class TargetUpdate(Declaration):
-    """How target parameters follow; one of these."""
+    """How target parameters follow; one of these.
+
+    Attributes:
+        every: updates between two of its steps.
+    """
 
     soft: Soft | None = None
     hard: Hard | None = None
+    every: Quantity | None = None
 
 
 class Adam(Declaration):
@@ -344,6 +349,7 @@ class Pipeline(DeclaredClass):
         networks: by the name of the loss's network.
         policy: who acts.
         loss: the loss, with its arguments.
+        terms: the terms of the loss that are trained; by default all that it has.
         value_estimator: that of the loss.
         data: where they come from.
         target_updater: how target parameters follow.
@@ -363,6 +369,7 @@ class Pipeline(DeclaredClass):
     )
     policy: Acting | None = None
     loss: dict[str, dict[str, Any]] | None = None
+    terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
     target_updater: TargetUpdate | None = None

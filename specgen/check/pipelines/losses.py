@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, Checked, Parameter
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile, find
@@ -133,13 +134,36 @@ def _draws(value: ForwardValue) -> bool:
 
 
 def with_networks(
-    found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile
+    found: LossArguments,
+    networks: tuple[PipelineNetwork, ...],
+    chosen: Sequence[str],
+    file: SchemaFile,
+    sink: Sink,
 ) -> PipelineLoss:
-    """The loss with its networks."""
+    """The loss with its networks, and its terms that are `chosen`, or all where none is."""
     loss, given = found.loss, found.given({network.name for network in networks})
     terms = tuple(term.name for term in loss.terms if given.holds(loss.when.get(term.name)))
+    for index, name in enumerate(chosen):
+        if name not in terms:
+            span = file.span(*found.place[:2], "terms", index)
+            help = suggestion(name, terms) or f"its terms are {', '.join(f'`{term}`' for term in terms)}"
+            sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
+    if chosen:
+        terms = tuple(term for term in terms if term in chosen)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
     present = {network.name for network in networks}
+    arguments = dict(found.arguments)
+    actions = [
+        one.head.action.spec
+        for one in networks
+        if isinstance(one.head, PolicyHead) and one.head.family.discrete
+    ]
+    if (
+        actions
+        and any(param.name == "num_actions" for param in loss.params)
+        and found.values.get("num_actions") is None
+    ):
+        arguments["num_actions"] = actions[0].classes
     trained = {
         term: tuple(name for name in names if name not in loss.networks_by_name or name in present)
         for term, names in trained_by_terms(loss).items()
@@ -148,7 +172,7 @@ def with_networks(
         loss=loss,
         networks=networks,
         settings=found.settings,
-        arguments=found.arguments,
+        arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
         targets=tuple(network.name for network in networks if given.target(network.name)),

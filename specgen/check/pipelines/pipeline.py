@@ -10,6 +10,7 @@ from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.estimators import read_estimation
+from specgen.check.pipelines.fields import TARGETS_EVERY
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.losses import read_loss, with_networks
 from specgen.check.pipelines.model import (
@@ -105,7 +106,7 @@ class _Pipeline:
         ).networks()
         if networks is None:
             return None
-        loss = with_networks(arguments, networks, self.file)
+        loss = with_networks(arguments, networks, pipeline.terms, self.file, self.sink)
         estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
         acting = self._acting(env, loss, isinstance(data, RecordedData))
         targets = self._targets(loss)
@@ -207,9 +208,7 @@ class _Pipeline:
             return None
         (kind,) = kinds
         head = network.head
-        discrete = isinstance(head, QValueHead) or (
-            isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
-        )
+        discrete = isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
         action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
         if discrete != (kind == "epsilon_greedy"):
             what = "one of a finite set" if discrete else "numbers"
@@ -254,7 +253,8 @@ class _Pipeline:
             if getattr(getattr(declared, kind), field) is None:
                 self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
             return None
-        return TargetUpdates("soft" if kind == "soft" else "hard", amount)
+        every = self.numbers.setting("target_updater", "every", fact=TARGETS_EVERY)
+        return TargetUpdates("soft" if kind == "soft" else "hard", amount, every)
 
     def _check_data(self, loss: PipelineLoss, data: object, acting: Acting) -> None:
         """Whether the loss can learn from these data."""

@@ -27,6 +27,7 @@ _MODULES = (
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
@@ -43,6 +44,8 @@ _DATA = (
     "PrioritizedSampler",
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
+    "TensorStorage",
+    "load_recorded",
 )
 
 PIPELINE_IMPORTS: dict[str, Import] = {
