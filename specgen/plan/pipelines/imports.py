@@ -17,16 +17,21 @@ _TRAINING = (
     "stream",
 )
 _MODULES = (
+    "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Categorical",
     "Delta",
     "EGreedyModule",
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "NormalParamExtractor",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
+    "SafeModule",
+    "SafeSequential",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
@@ -39,12 +44,6 @@ _DATA = (
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
 )
-_TENSORDICT = (
-    "AddStateIndependentNormalScale",
-    "NormalParamExtractor",
-    "TensorDictModule",
-    "TensorDictSequential",
-)
 
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
@@ -55,7 +54,6 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
     **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
     **{name: Import("specgen_runtime.data", name) for name in _DATA},
-    **{name: Import("tensordict.nn", name) for name in _TENSORDICT},
 }
 """Names that modules of pipelines may use, and where each comes from."""
 
