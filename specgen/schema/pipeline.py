@@ -5,6 +5,7 @@ Whether something is missing is known when what a pipeline extends is merged int
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
@@ -18,6 +19,11 @@ Size = Annotated[int | str, Field(union_mode="left_to_right")]
 """A whole number, or the name of one of `params`."""
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+
+
+def names_losses(keys: Iterable[str]) -> bool:
+    """Whether the keys of `loss:` are names of losses, `{agent: {ClipPPOLoss: {}}}`, and not the class of the only one."""
+    return any(key[:1].islower() for key in keys)
 
 
 def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
@@ -117,6 +123,7 @@ class Estimating(Declaration):
     td1: EstimatorNumbers | None = None
     td_lambda: EstimatorNumbers | None = None
     gae: EstimatorNumbers | None = None
+    multi_agent_gae: EstimatorNumbers | None = None
     vtrace: EstimatorNumbers | None = None
     when: Literal["batch", "epoch"] = "batch"
 
@@ -295,12 +302,14 @@ class Evaluate(Declaration):
         episodes: episodes of each.
         env: the environment, where it is not that of the pipeline.
         deterministic: whether the policy takes its likeliest action.
+        of: the group of agents whose return it is that `stop` and the curve mean.
     """
 
     every: Quantity | None = None
     episodes: Quantity | None = None
     env: str | None = None
     deterministic: bool = True
+    of: str | None = None
 
 
 class Stop(Declaration):
@@ -343,8 +352,8 @@ class Pipeline(DeclaredClass):
         params: hyper-parameters that are used twice, or want a name.
         networks: by the name of the loss's network.
         policy: who acts.
-        loss: the loss, with its arguments.
-        value_estimator: that of the loss.
+        loss: the loss, with its arguments; or several by name. One that is named like a group of agents is of that group.
+        value_estimator: that of the losses.
         data: where they come from.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.

@@ -3,7 +3,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=91757fc67a4d67755abbea589daaec816e000bd5413ce6058c796935b85be36b
+# specgen: sha256=2831f03adf0d7d4ee5b530918926709029762d270f6f550101db913850cb8e8d
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ class PPOPendulum:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -148,7 +149,6 @@ class PPOPendulum:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)

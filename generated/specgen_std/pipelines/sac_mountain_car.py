@@ -3,7 +3,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e2a19f1e96660732741ca56e6949b05643eece9c1ffc1ff19cd05db2e4574048
+# specgen: sha256=87cc1244503d1346361cf7bff2a4097127e519c817070d93377dd4595d0c009c
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ class SACMountainCar:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = SACLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
             action_spec=self.env.action_spec,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

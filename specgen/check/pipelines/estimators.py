@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
@@ -21,11 +23,34 @@ _NUMBERS = {
     "td_lambda": ("gamma", "lmbda"),
     "gae": ("gamma", "lmbda"),
     "vtrace": ("gamma",),
+    "multi_agent_gae": ("gamma", "lmbda"),
 }
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
-def read_estimation(
+def with_estimators(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    losses: tuple[PipelineLoss, ...],
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> tuple[PipelineLoss, ...]:
+    """The losses with their value estimators; those that have none stay as they are, unless they are all."""
+    able = [loss for loss in losses if loss.loss.estimators] or losses[:1]
+    made: list[PipelineLoss] = []
+    wrong = False
+    for loss in losses:
+        found = None
+        if loss in able and not wrong:  # what is wrong is said once
+            found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+            wrong = found is None
+        made.append(replace(loss, estimation=found))
+    return tuple(made)
+
+
+def _estimation(
     file: SchemaFile,
     path: tuple[str, ...],
     pipeline: Pipeline,

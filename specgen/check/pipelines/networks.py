@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
@@ -40,37 +41,23 @@ class NetworkReader:
         pipeline: Pipeline,
         env: PipelineEnv,
         loss: LossArguments,
+        declared: Mapping[str, str],
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.env, self.loss, self.numbers = env, loss, numbers
+        self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
-        declared = self.pipeline.networks
-        roles = self.loss.loss.networks_by_name
         complete = True
-        for name in declared:
-            if name not in roles:
-                complete = False
-                span = self.file.key_span(*self.path, "networks", name)
-                help = suggestion(name, roles) or f"its networks are {', '.join(f'`{one}`' for one in roles)}"
-                message = f"`{self.loss.loss.name}` has no network `{name}`"
-                self.sink.add(rules.NETWORK.at(span, message, help=help))
         made: list[PipelineNetwork] = []
-        for name, role in roles.items():
-            if name not in declared:
-                if not role.optional:
-                    complete = False
-                    span = self.file.key_span(*self.path)
-                    message = f"`{self.loss.loss.name}` needs a network `{name}`"
-                    help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
-                    misspelt = any(suggestion(one, (name,)) for one in declared if one not in roles)
-                    if not misspelt:
-                        self.sink.add(rules.NETWORK.at(span, message, help=help))
+        for role in self.loss.loss.networks:
+            name = self.declared.get(role.name)
+            if name is None:
+                complete = complete and role.optional
                 continue
-            found = self._network(name, role, declared[name])
+            found = self._network(name, role, self.pipeline.networks[name])
             if found is not None:
                 made.append(found)
             complete = complete and found is not None
@@ -106,6 +93,7 @@ class NetworkReader:
             head=head,
             doc=" ".join((body.doc or role.doc).split()),
             span=span,
+            group=self.loss.group,
         )
 
     def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
@@ -213,6 +201,8 @@ class NetworkReader:
         """The action that a network is about."""
         if len(self.env.actions) == 1:
             return self.env.actions[0]
+        if self.env.groups:
+            return None  # reported with the losses
         span = self.file.key_span(*self.path, "networks", name)
         many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
         message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
@@ -241,7 +231,7 @@ class NetworkReader:
             return None
         mask = self._mask(action)
         certain = not role.policy
-        family = self._family(name, body, action, masked=mask is not None, certain=certain)
+        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
         if family is None:
             return None
         scale, value = self._scale(name, body, family)
@@ -254,7 +244,7 @@ class NetworkReader:
         return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
 
     def _family(
-        self, name: str, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
     ) -> Family | None:
         here = (*self.path, "networks", name)
         default = default_family(action, masked=masked, certain=certain)
@@ -273,7 +263,7 @@ class NetworkReader:
             message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
         elif certain and not family.certain:
             message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
-        elif family.certain and not certain and not self.loss.loss.networks_by_name[name].certain:
+        elif family.certain and not certain and not role.certain:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
@@ -295,10 +285,12 @@ class NetworkReader:
         place = ("networks", name, "scale")
         if body.scale.parameter is not None and body.scale.fixed is None:
             return "parameter", self.numbers.setting(
-                *place, "parameter", owner=name, fact=FIELDS["parameter"]
+                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
             )
         if body.scale.fixed is not None and body.scale.parameter is None:
-            return "fixed", self.numbers.setting(*place, "fixed", owner=name, fact=FIXED_SCALE)
+            return "fixed", self.numbers.setting(
+                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
+            )
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None

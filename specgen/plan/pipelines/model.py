@@ -32,6 +32,23 @@ class StatePlan:
 
 
 @dataclass(frozen=True)
+class LossPlan:
+    """A loss in an update.
+
+    Attributes:
+        part: the attribute.
+        variable: what it gives.
+        terms: the terms that are summed.
+        metrics: the fields of the metrics that come from it, each with the entry.
+    """
+
+    part: str
+    variable: str
+    terms: tuple[str, ...]
+    metrics: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class OptimizerPlan:
     """A step of an optimizer.
 
@@ -58,14 +75,16 @@ class LoopPlan:
         total: the hyper-parameter that says how many.
         stop_return: whether an evaluation may end it.
         scheduled: statements that set numbers which change in training, by the counter.
-        estimated: when the value estimator runs before the loss: once a batch, or before each pass.
+        estimated: when the value estimators run before the losses: once a batch, or before each pass.
+        estimators: their attributes.
         minibatch: the frames of an update, of on-policy data.
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
         prioritized: whether priorities are written after each update.
         delayed: whether an optimizer steps in some updates only.
         evaluation: the name of the stream of random numbers of an evaluation.
-        logged: further keyword arguments of the log.
+        returns: of groups of agents, each one's name and the key of its returns.
+        measured: the group by whose evaluation parameters are judged; empty without groups.
     """
 
     kind: str
@@ -74,13 +93,15 @@ class LoopPlan:
     stop_return: bool
     scheduled: tuple[Text, ...]
     estimated: str | None
+    estimators: tuple[str, ...]
     minibatch: Text
     warm_up: bool
     updates: bool
     prioritized: bool
     delayed: bool
     evaluation: str
-    logged: tuple[tuple[str, str], ...]
+    returns: tuple[tuple[str, Text], ...]
+    measured: str
 
 
 @dataclass(frozen=True)
@@ -97,10 +118,9 @@ class PipelinePlan:
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
         may_change: hyper-parameters that a resumed training may change.
-        terms: the terms of the loss that are summed.
-        metrics: fields of the metrics that come from the loss.
+        losses: the losses of an update.
         optimizers: the steps.
-        updater: whether targets follow.
+        updaters: the attributes of what lets targets follow.
         loop: the loop.
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
@@ -117,10 +137,9 @@ class PipelinePlan:
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
     may_change: tuple[str, ...]
-    terms: tuple[str, ...]
-    metrics: tuple[str, ...]
+    losses: tuple[LossPlan, ...]
     optimizers: tuple[OptimizerPlan, ...]
-    updater: bool
+    updaters: tuple[str, ...]
     loop: LoopPlan
     keep: int
     folder: str

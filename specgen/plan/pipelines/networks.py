@@ -34,7 +34,7 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
     lines, returns, uses = _body(network)
     return FunctionPlan(
-        network.name,
+        network.attribute,
         args,
         named(returns),
         tuple(_doc(network)),
@@ -47,7 +47,7 @@ def call_of(network: PipelineNetwork) -> Code:
     """The call of that function in the constructor of the parts."""
     function = network_function(network, "")
     arguments = {"config": "config", "generator": "self.exploring"}
-    return using(f"{network.name}({', '.join(arguments[one.name] for one in function.args)})")
+    return using(f"{network.attribute}({', '.join(arguments[one.name] for one in function.args)})")
 
 
 def _doc(network: PipelineNetwork) -> list[str]:
@@ -131,11 +131,11 @@ def _policy(
         words = [str(size), f"init_value=math.log(config.{head.value.name})"]
         words += ["make_param=False"] if head.scale == "fixed" else []
         lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
-    names = [literal(name) for name in family.parameters]
+    names = [key_text(key) for key in head.parameter_keys]
     lines.append(f"module = SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])")
     in_keys = f"[{', '.join(names)}]"
     if head.mask is not None:
-        in_keys = f'{{"logits": "logits", "mask": {key_text(head.mask)}}}'
+        in_keys = f'{{"logits": {names[0]}, "mask": {key_text(head.mask)}}}'
     distribution = family.class_name
     uses.add(distribution)
     words = ["module", f"in_keys={in_keys}", f"out_keys=[{key_text(head.action.key)}]"]

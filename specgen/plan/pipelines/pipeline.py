@@ -9,6 +9,7 @@ from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
     OnPolicyData,
+    PipelineLoss,
     RecordedData,
     ReplayData,
     Setting,
@@ -17,9 +18,10 @@ from specgen.code import using
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
-from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PipelinePlan
+from specgen.plan.pipelines.model import LoopPlan, LossPlan, OptimizerPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.pipelines.parts import followed, optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.spec_text import key_text
 
 
 def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
@@ -35,7 +37,6 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         )
         for one in pipeline.optimizers
     )
-    loss = pipeline.loss
     return PipelinePlan(
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
@@ -46,10 +47,9 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
         may_change=tuple(_may_change(pipeline)),
-        terms=loss.terms,
-        metrics=(*loss.terms, *loss.metrics),
+        losses=tuple(map(_loss, pipeline.losses)),
         optimizers=optimizers,
-        updater=pipeline.targets is not None,
+        updaters=tuple(loss.part("updater") for loss in followed(pipeline)),
         loop=_loop(pipeline),
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
@@ -57,6 +57,11 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
+
+
+def _loss(loss: PipelineLoss) -> LossPlan:
+    metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
+    return LossPlan(loss.part("loss"), loss.part("losses"), loss.terms, metrics)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -93,14 +98,16 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         total=total.name,
         stop_return=limits.stop_return is not None,
         scheduled=scheduled,
-        estimated=None if pipeline.estimation is None else pipeline.estimation.when,
+        estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
+        estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
         minibatch=minibatch,
         warm_up=isinstance(data, ReplayData),
         updates=isinstance(data, ReplayData),
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         delayed=any(one.every is not None for one in pipeline.optimizers),
         evaluation=formatted("evaluate/", f"run.{unit}"),
-        logged=(),
+        returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),
+        measured=limits.measured or "",
     )
 
 
@@ -159,6 +166,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "minibatches"
     else:
         yield from ("ClassVar", "NestedKey", "Sequence")
+    if pipeline.groups:
+        yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
     for one in pipeline.optimizers:
