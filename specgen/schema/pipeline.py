@@ -53,6 +53,8 @@ class NetworkBody(Declaration):
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
+        per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
+            `all`, parameters of its own for each, which sees what all observe.
         doc: one line.
     """
 
@@ -68,6 +70,7 @@ class NetworkBody(Declaration):
     scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
+    per: Literal["group", "agent", "all"] | None = None
     doc: str = ""
 
 

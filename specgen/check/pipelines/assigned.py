@@ -47,12 +47,12 @@ def assigned(
             complete = False
             continue
         (index,) = owners
-        role = name.rsplit(".", 1)[-1]
-        if role in found[index]:
-            message = f"`{name}` and `{found[index][role]}` are the same network"
+        called = name.rsplit(".", 1)[-1]
+        if called in found[index]:
+            message = f"`{name}` and `{found[index][called]}` are the same network"
             sink.add(rules.NETWORK.at(span, message, help="leave one out"))
             return None
-        found[index][role] = name
+        found[index][called] = name
     for loss, mine in zip(losses, found, strict=True):
         for role in loss.loss.networks:
             if role.name in mine or role.optional:

@@ -15,6 +15,7 @@ from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
 ScaleKind = Literal["state", "parameter", "fixed"]
+Sharing = Literal["group", "agent", "all"]
 SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
 
@@ -161,6 +162,7 @@ class PipelineNetwork:
         name: its name under `networks:`.
         role: the loss's network.
         group: the agents that it is of; None where there is one only.
+        per: how those share it.
         inputs: what it reads, in order.
         cells: the sizes of its hidden layers.
         activation: what stands behind each.
@@ -182,6 +184,7 @@ class PipelineNetwork:
     doc: str
     span: Span
     group: AgentGroup | None = None
+    per: Sharing = "group"
 
     @property
     def attribute(self) -> str:

@@ -21,6 +21,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
@@ -76,6 +77,8 @@ class NetworkReader:
             message = f"`{name}` says no layers"
             self.sink.add(rules.CHOICE.at(span, message, help=f"write `{name}: {{mlp: [64, 64]}}`"))
             return None
+        if body.per is not None:
+            self._check_per(name, role, body.per)
         inputs = self._inputs(name, role, body)
         cells = self._cells(name, body)
         found = self._head(name, role, body)
@@ -94,7 +97,19 @@ class NetworkReader:
             doc=" ".join((body.doc or role.doc).split()),
             span=span,
             group=self.loss.group,
+            per=body.per or "group",
         )
+
+    def _check_per(self, name: str, role: LossNetwork, per: str) -> None:
+        """Report agents of a network that is of no group, and a policy that no agent could follow by itself."""
+        span = self.file.key_span(*self.path, "networks", name, "per")
+        if self.loss.group is None:
+            message = f"`{name}` is of no group of agents"
+            self.sink.add(group_rules.AGENTS_OF_NETWORK.at(span, message, help="leave out `per`"))
+        elif per == "all" and (role.policy or self._writes_action(role)):
+            message = f"each agent's action depends on what all of `{self.loss.group.name}` observe"
+            help = "leave out `per` for a policy that each agent can follow by itself"
+            self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
 
     def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
         made: list[int | Setting] = []
@@ -120,6 +135,7 @@ class NetworkReader:
         """What a network reads: what it says, what the loss says, or all that is observed."""
         known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
+        group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
         for index, key in enumerate(body.in_):
             if key not in known:
@@ -132,7 +148,7 @@ class NetworkReader:
             found.append(known[key])
         if not body.in_:
             for one in role.inputs or ("observation",):
-                key = keys.get(one, one)
+                key = keys.get(one, dotted((*group, one)))
                 if key in known:
                     found.append(known[key])
                 elif one == "observation":

@@ -124,4 +124,5 @@ networks:
 ```
 """,
     without="Nothing; whoever wants to let an agent act by itself finds that out later.",
+    severity="warning",
 )

@@ -25,6 +25,7 @@ _MODULES = (
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
+    "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
     "OneHotCategorical",

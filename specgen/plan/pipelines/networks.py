@@ -64,7 +64,13 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
             gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
-    return list(wrapped(f"Make a network from {reads}, to {gives}."))
+    agents = {
+        "group": " One for all agents, each by itself.",
+        "agent": " Each agent has parameters of its own.",
+        "all": " Each agent has parameters of its own, and sees what all observe.",
+    }
+    more = "" if network.group is None else agents[network.per]
+    return list(wrapped(f"Make a network from {reads}, to {gives}.{more}"))
 
 
 def _type(entry: Entry) -> str:
@@ -79,17 +85,27 @@ def _type(entry: Entry) -> str:
 
 
 def _layers(network: PipelineNetwork) -> str:
-    """The call of `MLP`."""
+    """The call of `MLP`, or of `MultiAgentMLP` for agents that don't share all of it."""
     inputs = sum(entry.stored_shape[0] for entry in network.inputs)
     cells = ", ".join(f"config.{one.name}" if isinstance(one, Setting) else str(one) for one in network.cells)
-    words = [f"in_features={inputs}", f"out_features={network.outputs}", f"num_cells=[{cells}]"]
+    words = [f"in_features={inputs}", f"out_features={network.outputs}"]
+    if network.group is not None and network.per != "group":
+        central = literal(network.per == "all")
+        words = [f"n_agent_inputs={inputs}", f"n_agent_outputs={network.outputs}"]
+        words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
+    words.append(f"num_cells=[{cells}]")
     words.append(f"activation_class={_ACTIVATIONS[network.activation]}")
     if network.layer_norm:
         words.append("norm_class=nn.LayerNorm")
         words.append(
             f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
         )
-    return f"MLP({', '.join(words)})"
+    return f"{_class(network)}({', '.join(words)})"
+
+
+def _class(network: PipelineNetwork) -> str:
+    """The class of its layers."""
+    return "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
 
 
 def _keys(entries: tuple[Entry, ...]) -> str:
@@ -99,7 +115,7 @@ def _keys(entries: tuple[Entry, ...]) -> str:
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
     layers, inputs = _layers(network), _keys(network.inputs)
-    uses = {"MLP", "nn"}
+    uses = {_class(network), "nn"}
     match network.head:
         case ValueHead(key):
             uses.add("ValueOperator")
