@@ -223,10 +223,15 @@ class Hard(Declaration):
 
 
 class TargetUpdate(Declaration):
-    """How target parameters follow; one of these."""
+    """How target parameters follow; one of these.
+
+    Attributes:
+        every: updates between two of its steps.
+    """
 
     soft: Soft | None = None
     hard: Hard | None = None
+    every: Quantity | None = None
 
 
 class Adam(Declaration):
@@ -356,6 +361,8 @@ class Pipeline(DeclaredClass):
         networks: by the name of the loss's network.
         policy: who acts.
         loss: the loss, with its arguments; or several by name. One that is named like a group of agents is of that group.
+        terms: the terms of the loss that are trained; by default all that it has. Those of several losses have the name of
+            theirs in front.
         value_estimator: that of the losses.
         data: where they come from.
         target_updater: how target parameters follow.
@@ -375,6 +382,7 @@ class Pipeline(DeclaredClass):
     )
     policy: Acting | None = None
     loss: dict[str, dict[str, Any]] | None = None
+    terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
     target_updater: TargetUpdate | None = None

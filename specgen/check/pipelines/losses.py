@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
@@ -11,10 +11,11 @@ from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineEnv, PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.model import PipelineEnv, PipelineLoss, PipelineNetwork, PolicyHead, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
@@ -194,16 +195,43 @@ def _draws(value: ForwardValue) -> bool:
 
 
 def with_networks(
-    found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile
+    found: LossArguments,
+    networks: tuple[PipelineNetwork, ...],
+    chosen: Sequence[str],
+    file: SchemaFile,
+    path: tuple[str, ...],
+    sink: Sink,
 ) -> PipelineLoss:
-    """The loss with its networks."""
+    """The loss with its networks, and its terms that are `chosen`, or all where none is."""
     loss = found.loss
     names = {network.role.name: network.name for network in networks}
     given = found.given(names)
     terms = tuple(term.name for term in loss.terms if given.holds(loss.when.get(term.name)))
+    prefix = f"{found.name}." if found.name else ""
+    mine = [name.removeprefix(prefix) for name in chosen if name.startswith(prefix)]
+    for index, full in enumerate(chosen):
+        name = full.removeprefix(prefix)
+        if full.startswith(prefix) and name not in terms:
+            span = file.span(*path, "terms", index)
+            help = suggestion(name, terms) or f"its terms are {', '.join(f'`{term}`' for term in terms)}"
+            sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
+    if mine:
+        terms = tuple(term for term in terms if term in mine)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
     roles = loss.networks_by_name
     names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
+    arguments = dict(found.arguments)
+    actions = [
+        one.head.action.spec
+        for one in networks
+        if isinstance(one.head, PolicyHead) and one.head.family.discrete
+    ]
+    if (
+        actions
+        and any(param.name == "num_actions" for param in loss.params)
+        and found.values.get("num_actions") is None
+    ):
+        arguments["num_actions"] = actions[0].classes
     trained = {
         term: tuple(names[name] for name in parts if name not in roles or name in names)
         for term, parts in trained_by_terms(loss).items()
@@ -215,7 +243,7 @@ def with_networks(
         group=found.group,
         networks=networks,
         settings=found.settings,
-        arguments=found.arguments,
+        arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
         targets=tuple(network.name for network in networks if given.target(network.role.name)),

@@ -337,10 +337,15 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates."""
+    """How target parameters follow: `soft` by a fraction, `hard` every so many updates.
+
+    Attributes:
+        every: updates between two of its steps.
+    """
 
     kind: Literal["soft", "hard"]
     amount: Setting
+    every: Setting | None = None
 
 
 @dataclass(frozen=True)

@@ -152,17 +152,26 @@ class NetworkReader:
                 if key in known:
                     found.append(known[key])
                 elif one == "observation":
-                    found += [entry for entry in self.env.observations if self._is_vector(entry)]
+                    seen = self.env.observations
+                    found += [entry for entry in seen if self._is_vector(entry)] or [
+                        entry for entry in seen if is_index(entry)
+                    ]
                 else:
                     found += [entry for entry in self.env.actions if one == "action"]
         wrong = next((entry for entry in found if not self._is_vector(entry)), None)
+        if len(found) == 1 and is_index(found[0]):
+            return tuple(found)
         if wrong is not None or not found:
             span = self.file.key_span(*self.path, "networks", name)
             if wrong is None:
-                seen = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
-                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {seen}"
+                there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
+                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             else:
                 message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
+                if is_index(wrong):
+                    message = (
+                        f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
+                    )
             self.sink.add(rules.NETWORK_INPUT.at(span, message, help="say what it reads with `in`"))
             return None
         return tuple(found)
@@ -255,7 +264,7 @@ class NetworkReader:
             (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
             None,
         )
-        size = action.spec.classes if family.support in ("index", "onehot") else math.prod(action.type.shape)
+        size = action.spec.classes if family.discrete else math.prod(action.type.shape)
         outputs = size * (2 if scale == "state" else 1)
         return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
 
@@ -310,6 +319,11 @@ class NetworkReader:
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None
+
+
+def is_index(entry: Entry) -> bool:
+    """Whether an entry is one of finitely many, which stands one-hot in front of layers."""
+    return entry.spec.kind == "categorical" and not entry.spec.shape
 
 
 _SUPPORTS = {

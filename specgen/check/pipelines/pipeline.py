@@ -12,9 +12,10 @@ from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.estimators import with_estimators
+from specgen.check.pipelines.fields import TARGETS_EVERY
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import read_losses, with_networks
+from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
@@ -33,6 +34,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
@@ -115,9 +117,10 @@ class _Pipeline:
             reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
             networks = reader.networks()
             if networks is not None:
-                made.append(with_networks(one, networks, self.file))
+                made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):
             return None
+        self._check_terms(arguments)
         losses = with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
         acting = self._acting(env, losses, isinstance(data, RecordedData))
         targets = self._targets(losses)
@@ -150,6 +153,15 @@ class _Pipeline:
             limits=replace(limits, measured=measured),
             seed=pipeline.seed,
         )
+
+    def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:
+        """Report terms that are of none of several losses."""
+        for index, name in enumerate(self.pipeline.terms):
+            if not any(name.startswith(f"{loss.name}.") or not loss.name for loss in losses):
+                span = self.file.span(*self.path, "terms", index)
+                message = f"`{name}` is a term of none of several losses"
+                help = f"write the loss in front: `{losses[0].name}.{name}`"
+                self.sink.add(forms.UNKNOWN_TERM.at(span, message, help=help))
 
     def _has_parts(self) -> bool:
         """Whether all parts are there that a pipeline needs."""
@@ -227,9 +239,7 @@ class _Pipeline:
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
             return None
         head = networks[0].head
-        discrete = isinstance(head, QValueHead) or (
-            isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
-        )
+        discrete = isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
         action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
         if discrete != (kind == "epsilon_greedy"):
             what = "one of a finite set" if discrete else "numbers"
@@ -275,7 +285,8 @@ class _Pipeline:
             if getattr(getattr(declared, kind), field) is None:
                 self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
             return None
-        return TargetUpdates("soft" if kind == "soft" else "hard", amount)
+        every = self.numbers.setting("target_updater", "every", fact=TARGETS_EVERY)
+        return TargetUpdates("soft" if kind == "soft" else "hard", amount, every)
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: object, acting: Acting) -> None:
         """Whether the losses can learn from these data."""

@@ -28,6 +28,7 @@ _MODULES = (
     "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",

@@ -38,31 +38,45 @@ class LossPlan:
     Attributes:
         part: the attribute.
         variable: what it gives.
-        terms: the terms that are summed.
         metrics: the fields of the metrics that come from it, each with the entry.
     """
 
     part: str
     variable: str
-    terms: tuple[str, ...]
     metrics: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class OptimizerPlan:
-    """A step of an optimizer.
+class UpdatePlan:
+    """What an update does, in order.
 
     Attributes:
-        part: the attribute.
-        every: the hyper-parameter that says how many updates lie between two steps; None for each.
-        norm: the hyper-parameter of the largest norm of gradients; None where they stay.
-        metric: what that norm is called in the log.
+        losses: the losses.
+        terms: their terms that are summed in each update.
+        delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
+        optimizers: the attributes of the optimizers.
+        norms: the norms of gradients that are logged, each with the statement that gives it.
+        steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
+        targets: whether targets follow.
     """
 
-    part: str
-    every: str | None
-    norm: str | None
-    metric: str
+    losses: tuple[LossPlan, ...]
+    terms: tuple[Text, ...]
+    delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
+    optimizers: tuple[str, ...]
+    norms: tuple[tuple[str, Text], ...]
+    steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
+    targets: bool
+
+    @property
+    def delayed(self) -> bool:
+        """Whether something happens in some updates only."""
+        return bool(self.delayed_terms) or any(every is not None for every, _ in self.steps)
+
+    @property
+    def configured(self) -> bool:
+        """Whether it reads hyper-parameters."""
+        return self.delayed or bool(self.norms)
 
 
 @dataclass(frozen=True)
@@ -81,7 +95,6 @@ class LoopPlan:
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
         prioritized: whether priorities are written after each update.
-        delayed: whether an optimizer steps in some updates only.
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         measured: the group by whose evaluation parameters are judged; empty without groups.
@@ -98,7 +111,6 @@ class LoopPlan:
     warm_up: bool
     updates: bool
     prioritized: bool
-    delayed: bool
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str
@@ -118,9 +130,7 @@ class PipelinePlan:
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
         may_change: hyper-parameters that a resumed training may change.
-        losses: the losses of an update.
-        optimizers: the steps.
-        updaters: the attributes of what lets targets follow.
+        update: what an update does.
         loop: the loop.
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
@@ -137,9 +147,7 @@ class PipelinePlan:
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
     may_change: tuple[str, ...]
-    losses: tuple[LossPlan, ...]
-    optimizers: tuple[OptimizerPlan, ...]
-    updaters: tuple[str, ...]
+    update: UpdatePlan
     loop: LoopPlan
     keep: int
     folder: str

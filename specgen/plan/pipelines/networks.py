@@ -6,6 +6,7 @@ import math
 
 from specgen.check.model import Entry
 from specgen.check.pipelines.model import PipelineNetwork, PolicyHead, QValueHead, Setting, ValueHead
+from specgen.check.pipelines.networks import is_index
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.literals import literal
@@ -84,12 +85,15 @@ def _type(entry: Entry) -> str:
     return f"{spec.dtype}{shape}" + (f" in [{low:g}, {high:g}]" if finite else "")
 
 
-def _layers(network: PipelineNetwork) -> str:
-    """The call of `MLP`, or of `MultiAgentMLP` for agents that don't share all of it."""
-    inputs = sum(entry.stored_shape[0] for entry in network.inputs)
+def _layers(network: PipelineNetwork, uses: set[str]) -> str:
+    """The call of `MLP`, or of `MultiAgentMLP` for agents that don't share all of it, and what stands in front of it."""
+    index = network.inputs[0].spec if is_index(network.inputs[0]) else None
+    inputs = index.classes if index is not None else sum(entry.stored_shape[0] for entry in network.inputs)
+    name = "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
+    uses.add(name)
     cells = ", ".join(f"config.{one.name}" if isinstance(one, Setting) else str(one) for one in network.cells)
     words = [f"in_features={inputs}", f"out_features={network.outputs}"]
-    if network.group is not None and network.per != "group":
+    if network.group is not None and name == "MultiAgentMLP":
         central = literal(network.per == "all")
         words = [f"n_agent_inputs={inputs}", f"n_agent_outputs={network.outputs}"]
         words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
@@ -100,12 +104,11 @@ def _layers(network: PipelineNetwork) -> str:
         words.append(
             f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
         )
-    return f"{_class(network)}({', '.join(words)})"
-
-
-def _class(network: PipelineNetwork) -> str:
-    """The class of its layers."""
-    return "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
+    layers = f"{name}({', '.join(words)})"
+    if index is None:
+        return layers
+    uses.add("OneHot")
+    return f"nn.Sequential(OneHot({index.classes}), {layers})"
 
 
 def _keys(entries: tuple[Entry, ...]) -> str:
@@ -114,8 +117,8 @@ def _keys(entries: tuple[Entry, ...]) -> str:
 
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
-    layers, inputs = _layers(network), _keys(network.inputs)
-    uses = {_class(network), "nn"}
+    uses = {"nn"}
+    layers, inputs = _layers(network, uses), _keys(network.inputs)
     match network.head:
         case ValueHead(key):
             uses.add("ValueOperator")

@@ -142,7 +142,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     (network,) = acting.networks
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
-    words = ["self.env.action_spec"]
+    words = ["self.env.action_spec_unbatched"]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
         words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
@@ -184,9 +184,9 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append("action_spec=self.env.action_spec")
+        words.append("action_spec=self.env.action_spec_unbatched")
     elif "action_spec" in keywords:
-        words.append("action_spec=self.eval_env.action_spec")
+        words.append("action_spec=self.eval_env.action_spec_unbatched")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None:

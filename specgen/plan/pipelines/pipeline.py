@@ -9,7 +9,6 @@ from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
     OnPolicyData,
-    PipelineLoss,
     RecordedData,
     ReplayData,
     Setting,
@@ -18,9 +17,10 @@ from specgen.code import using
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
-from specgen.plan.pipelines.model import LoopPlan, LossPlan, OptimizerPlan, PipelinePlan
+from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import followed, optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
 
@@ -28,15 +28,6 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
     """Plan the module of a pipeline."""
     pipeline = checked.value
     config = config_plan(pipeline)
-    optimizers = tuple(
-        OptimizerPlan(
-            optimizer_part(one),
-            None if one.every is None else one.every.name,
-            None if one.max_grad_norm is None else one.max_grad_norm.name,
-            f"{one.name}_grad_norm" if one.name else "grad_norm",
-        )
-        for one in pipeline.optimizers
-    )
     return PipelinePlan(
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
@@ -47,9 +38,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
         may_change=tuple(_may_change(pipeline)),
-        losses=tuple(map(_loss, pipeline.losses)),
-        optimizers=optimizers,
-        updaters=tuple(loss.part("updater") for loss in followed(pipeline)),
+        update=update_plan(pipeline),
         loop=_loop(pipeline),
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
@@ -57,11 +46,6 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
-
-
-def _loss(loss: PipelineLoss) -> LossPlan:
-    metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
-    return LossPlan(loss.part("loss"), loss.part("losses"), loss.terms, metrics)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -104,7 +88,6 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         warm_up=isinstance(data, ReplayData),
         updates=isinstance(data, ReplayData),
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
-        delayed=any(one.every is not None for one in pipeline.optimizers),
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),
         measured=limits.measured or "",
