@@ -11,6 +11,7 @@ from typing import Any
 
 import specgen_std.pipelines
 import torch
+from specgen_runtime.objectives import LossModule
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(specgen_std.pipelines.__path__))
 """The modules of `specgen_std.pipelines`."""
@@ -47,6 +48,11 @@ def small_config(module: ModuleType, **numbers: Any) -> Any:
 def optimizers(parts: Any) -> dict[str, torch.optim.Optimizer]:
     """Its optimizers, by their attributes."""
     return {name: value for name, value in vars(parts).items() if isinstance(value, torch.optim.Optimizer)}
+
+
+def losses(parts: Any) -> list[LossModule]:
+    """Its losses."""
+    return [value for value in vars(parts).values() if isinstance(value, LossModule)]
 
 
 def leaves(state: Any, path: str = "") -> dict[str, Any]:

@@ -228,7 +228,6 @@ def update(parts: CQLPendulum, batch: TensorDictBase) -> CQLPendulumMetrics:
     """
     losses = parts.loss(batch)
     loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"] + losses["loss_cql"]
-
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     parts.temperature_optimizer.zero_grad()

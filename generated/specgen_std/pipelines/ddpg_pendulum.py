@@ -211,7 +211,6 @@ def update(parts: DDPGPendulum, batch: TensorDictBase) -> DDPGPendulumMetrics:
     """
     losses = parts.loss(batch)
     loss = losses["loss_actor"] + losses["loss_value"]
-
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)

@@ -226,7 +226,6 @@ def update(parts: DiscreteSACFrozenLake, batch: TensorDictBase) -> DiscreteSACFr
     """
     losses = parts.loss(batch)
     loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"]
-
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     parts.temperature_optimizer.zero_grad()

@@ -184,7 +184,6 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss"]
-
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
     grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)

@@ -289,7 +289,6 @@ def update(parts: MAPPOTag, batch: TensorDictBase) -> MAPPOTagMetrics:
         + agent_losses["loss_entropy"]
         + agent_losses["loss_critic"]
     )
-
     parts.adversary_optimizer.zero_grad()
     parts.agent_optimizer.zero_grad()
     torch.autograd.backward(loss)

@@ -191,7 +191,6 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_objective"] + losses["loss_critic"]
-
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
     grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)

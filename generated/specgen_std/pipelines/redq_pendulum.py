@@ -234,7 +234,6 @@ def update(parts: REDQPendulum, batch: TensorDictBase, *, updates: int) -> REDQP
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_qvalue"]
-
     if updates % config.updates == 0:
         loss = loss + losses["loss_actor"] + losses["loss_alpha"]
     parts.actor_optimizer.zero_grad()

@@ -223,7 +223,6 @@ def update(parts: SACMountainCar, batch: TensorDictBase) -> SACMountainCarMetric
     """
     losses = parts.loss(batch)
     loss = losses["loss_actor"] + losses["loss_qvalue"] + losses["loss_alpha"]
-
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     parts.temperature_optimizer.zero_grad()

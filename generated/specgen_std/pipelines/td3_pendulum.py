@@ -229,7 +229,6 @@ def update(parts: TD3Pendulum, batch: TensorDictBase, *, updates: int) -> TD3Pen
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_qvalue"]
-
     if updates % config.delay == 0:
         loss = loss + losses["loss_actor"]
     parts.actor_optimizer.zero_grad()

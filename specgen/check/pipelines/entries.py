@@ -7,9 +7,9 @@ from typing import Literal
 
 from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     PipelineData,
-    PipelineEnv,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,

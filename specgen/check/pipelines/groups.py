@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
-from specgen.check.pipelines.model import PipelineEnv
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_groups as rules
 from specgen.schema.load import SchemaFile

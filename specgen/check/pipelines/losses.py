@@ -11,7 +11,8 @@ from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineEnv, PipelineLoss, PipelineNetwork, PolicyHead, Setting
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Sink, suggestion

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.distributions import Family
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -58,59 +58,6 @@ class Amount:
     def name(self) -> str:
         """The setting's name."""
         return self.setting.name
-
-
-@dataclass(frozen=True)
-class PipelineEnv:
-    """The environment of a pipeline, native, Gymnasium's or a chain, as its policy sees it.
-
-    Attributes:
-        name: its class.
-        module: the dotted module of that.
-        entries: what it returns, by dotted key; done flags and rewards among them.
-        actions: what it is given.
-        masks: the actions that have a mask, each with the key of that.
-        groups: its groups of agents.
-        batched: whether one object holds several environments, by `batch_size`.
-        arguments: what its constructor is given.
-        span: where the pipeline names it.
-    """
-
-    name: str
-    module: str
-    entries: Mapping[str, Entry]
-    actions: tuple[Entry, ...]
-    masks: Mapping[str, str]
-    groups: tuple[AgentGroup, ...]
-    batched: bool
-    span: Span
-    arguments: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def observations(self) -> tuple[Entry, ...]:
-        """What a policy may read."""
-        return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
-
-    def of_agent(self, group: AgentGroup | None) -> PipelineEnv:
-        """The environment as one agent of a group sees it: the group's entries, without the dimension of agents."""
-        if group is None:
-            return self
-        return replace(
-            self,
-            entries={
-                key: _of_agent(one) for key, one in self.entries.items() if one.key[:-1][:1] == (group.name,)
-            },
-            actions=tuple(_of_agent(one) for one in self.actions if one.key[:-1][:1] == (group.name,)),
-        )
-
-
-def _of_agent(entry: Entry) -> Entry:
-    """An entry of a group without the dimension of agents."""
-    return replace(
-        entry,
-        spec=replace(entry.spec, shape=entry.spec.shape[1:]),
-        type=replace(entry.type, dims=entry.type.dims[1:]),
-    )
 
 
 @dataclass(frozen=True)

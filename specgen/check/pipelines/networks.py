@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
-    PipelineEnv,
     PipelineNetwork,
     PolicyHead,
     QValueHead,

@@ -10,6 +10,7 @@ from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.assigned import assigned
 from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.fields import TARGETS_EVERY
@@ -21,7 +22,6 @@ from specgen.check.pipelines.model import (
     CheckedPipeline,
     Exploration,
     OnPolicyData,
-    PipelineEnv,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
