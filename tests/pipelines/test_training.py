@@ -114,8 +114,9 @@ def _updates_of(config: Any) -> int:
     if hasattr(config, "total_updates"):
         return int(config.total_updates)
     if hasattr(config, "epochs"):
-        size = config.minibatch_size if hasattr(config, "minibatch_size") else 1
-        return int(config.total_frames * config.epochs // size)
+        frames = config.num_envs * config.num_steps
+        parts = config.minibatches if hasattr(config, "minibatches") else frames // config.minibatch_size
+        return int(config.total_frames // frames * config.epochs * parts)
     batches = (config.total_frames - config.warm_up_frames) // (config.num_envs * config.num_steps) + 1
     return int(batches * config.updates)
 
