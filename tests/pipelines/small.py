@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
 import pkgutil
+import tempfile
 from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +15,7 @@ from typing import Any
 import specgen_std.pipelines
 import torch
 from specgen_runtime.objectives import LossModule
+from specgen_std.chains.pendulum import PendulumTrain
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(specgen_std.pipelines.__path__))
 """The modules of `specgen_std.pipelines`."""
@@ -40,9 +44,21 @@ def small_config(module: ModuleType, **numbers: Any) -> Any:
     config: Any = getattr(module, f"{parts_class(module).__name__}Config")()
     known = {field.name for field in fields(config)}
     given = {name: value for name, value in _SMALL.items() if name in known}
-    if "evaluate_every" in known and "total_updates" in known:
+    if "total_updates" in known:
         given |= {"evaluate_every": 4, "checkpoint_every": 4}
-    return replace(config, **(given | numbers))
+    recorded = {"recorded": recorded_pendulum()} if "recorded" in known else {}
+    return replace(config, **(given | recorded | numbers))
+
+
+@functools.cache
+def recorded_pendulum() -> str:
+    """A folder with transitions of a random policy on Pendulum, batch size `[2, 40]`."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    env = PendulumTrain(batch_size=[2])
+    env.set_seed(0)
+    env.rollout(40).memmap(folder.name)
+    return folder.name
 
 
 def optimizers(parts: Any) -> dict[str, torch.optim.Optimizer]:
@@ -86,7 +102,7 @@ def rows(folder: Path) -> list[dict[str, float]]:
     """The rows of a log, without what the clock says."""
     from specgen_runtime.training import read_log
 
-    clock = ("seconds", "frames_per_second")
+    clock = ("seconds", "frames_per_second", "updates_per_second")
     return [
         {name: value for name, value in row.items() if name not in clock}
         for row in read_log(folder / "log.csv")

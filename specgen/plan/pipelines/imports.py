@@ -45,6 +45,8 @@ _DATA = (
     "PrioritizedSampler",
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
+    "TensorStorage",
+    "load_recorded",
 )
 
 PIPELINE_IMPORTS: dict[str, Import] = {

@@ -126,6 +126,7 @@ class PipelinePlan:
         config: its hyper-parameters.
         networks: the functions that make its networks.
         stored: the keys that the buffer keeps; empty where nothing is stored.
+        recorded: the keys that recorded data have, each with its dtype and shape.
         parts: statements that make the parts, in order.
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
@@ -143,6 +144,7 @@ class PipelinePlan:
     config: ConfigPlan
     networks: tuple[FunctionPlan, ...]
     stored: tuple[Text, ...]
+    recorded: tuple[tuple[Text, Text], ...]
     parts: tuple[Text, ...]
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]

@@ -19,7 +19,7 @@ from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -34,6 +34,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         config=config,
         networks=tuple(network_function(network, config.name) for network in pipeline.networks),
         stored=stored_keys(pipeline),
+        recorded=recorded_entries(pipeline),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
@@ -148,7 +149,9 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if isinstance(pipeline.data, OnPolicyData):
         yield "minibatches"
     else:
-        yield from ("ClassVar", "NestedKey", "Sequence")
+        yield from ("ClassVar", "NestedKey")
+    if isinstance(pipeline.data, ReplayData):
+        yield "Sequence"
     if pipeline.groups:
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
