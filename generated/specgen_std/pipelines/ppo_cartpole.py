@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6a7f2b558b1f77223e9846398df03aaf22b258b6d6f1493e273e94ff6d6d2e5b
+# specgen: sha256=98385d0c0139ed23faaeef1a37c0194af2424adc7e77e7ad581200d582b822a4
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
-from specgen_runtime.modules import MLP, ProbabilisticActor, ValueOperator
+from specgen_runtime.modules import MLP, Categorical, ProbabilisticActor, ValueOperator
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
@@ -97,9 +97,8 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     net = MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.Tanh)
     module = TensorDictModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
-        module, in_keys=["logits"], out_keys=["action"], distribution_class=torch.distributions.Categorical,
-        return_log_prob=True, log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM,
-        generator=generator,
+        module, in_keys=["logits"], out_keys=["action"], distribution_class=Categorical, return_log_prob=True,
+        log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM, generator=generator,
     )
 
 

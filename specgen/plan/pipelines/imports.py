@@ -18,6 +18,7 @@ _TRAINING = (
 )
 _MODULES = (
     "AdditiveGaussianModule",
+    "Categorical",
     "Delta",
     "EGreedyModule",
     "IndependentNormal",
