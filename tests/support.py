@@ -18,8 +18,8 @@ from types import ModuleType
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from specgen import pipeline
+from specgen.compile_project import Compiled
 from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
 from specgen.source import PythonSchema
@@ -45,7 +45,7 @@ def compile_sources(
     library: Library | None = None,
     memo: pipeline.Memo | None = None,
 ) -> Compiled:
-    """`specgen.pipeline.compile_sources`; every name in the generated modules stands for something."""
+    """`specgen.compile_project.compile_sources`; every name in the generated modules stands for something."""
     made = pipeline.compile_sources(
         sources, config, gymnasium=gymnasium, model_folders=model_folders, library=library, memo=memo
     )

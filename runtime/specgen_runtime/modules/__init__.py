@@ -16,6 +16,7 @@ from specgen_runtime.modules.distributional_qvalue import (
     DistributionalQValueModule,
 )
 from specgen_runtime.modules.distributions import (
+    AddStateIndependentNormalScale,
     Categorical,
     Delta,
     IndependentNormal,
@@ -65,6 +66,7 @@ __all__ = [
     "ActorCriticOperator",
     "ActorCriticWrapper",
     "ActorValueOperator",
+    "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Categorical",
     "Conv3dNet",

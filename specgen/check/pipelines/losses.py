@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, Checked, Parameter
@@ -125,6 +126,12 @@ def _is_number(param: Parameter, node: object) -> bool:
     return not isinstance(node.value, bool) and not (param.optional and node.value == "null")
 
 
+def _draws(value: ForwardValue) -> bool:
+    """Whether a value is drawn; the entropy and the divergence of some distributions are estimated from draws."""
+    estimated = isinstance(value, Read) and value.function in ("entropy", "kl")
+    return estimated or isinstance(value, Draw | Noise | Bernoulli | Chosen)
+
+
 def with_networks(
     found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile
 ) -> PipelineLoss:
@@ -146,5 +153,6 @@ def with_networks(
         metrics=tuple(name for name in metrics if name not in loss.each),
         targets=tuple(network.name for network in networks if given.target(network.name)),
         trained=trained,
+        draws=any(_draws(made.value) for made in loss.forward),
         span=file.key_span(*found.place),
     )

@@ -198,6 +198,7 @@ class PipelineLoss:
         metrics: those of its metrics.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains.
+        draws: whether it draws random numbers.
         span: where the pipeline names it.
     """
 
@@ -209,6 +210,7 @@ class PipelineLoss:
     metrics: tuple[str, ...]
     targets: tuple[str, ...]
     trained: Mapping[str, tuple[str, ...]]
+    draws: bool
     span: Span
 
     @property

@@ -17,6 +17,7 @@ _TRAINING = (
     "stream",
 )
 _MODULES = (
+    "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Categorical",
     "Delta",
@@ -25,9 +26,12 @@ _MODULES = (
     "MLP",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "NormalParamExtractor",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
+    "SafeModule",
+    "SafeSequential",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
@@ -40,12 +44,6 @@ _DATA = (
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
 )
-_TENSORDICT = (
-    "AddStateIndependentNormalScale",
-    "NormalParamExtractor",
-    "TensorDictModule",
-    "TensorDictSequential",
-)
 
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
@@ -56,7 +54,6 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
     **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
     **{name: Import("specgen_runtime.data", name) for name in _DATA},
-    **{name: Import("tensordict.nn", name) for name in _TENSORDICT},
 }
 """Names that modules of pipelines may use, and where each comes from."""
 

@@ -120,7 +120,7 @@ def _policy(
     network: PipelineNetwork, head: PolicyHead, layers: str, inputs: str, uses: set[str]
 ) -> tuple[list[str], str, set[str]]:
     family = head.family
-    uses |= {"TensorDictModule", "ProbabilisticActor", "nn"}
+    uses |= {"SafeModule", "ProbabilisticActor", "nn"}
     lines = [f"net = {layers}"]
     size = network.outputs // 2 if head.scale == "state" else network.outputs
     if head.scale == "state":
@@ -132,7 +132,7 @@ def _policy(
         words += ["make_param=False"] if head.scale == "fixed" else []
         lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
     names = [literal(name) for name in family.parameters]
-    lines.append(f"module = TensorDictModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])")
+    lines.append(f"module = SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])")
     in_keys = f"[{', '.join(names)}]"
     if head.mask is not None:
         in_keys = f'{{"logits": "logits", "mask": {key_text(head.mask)}}}'

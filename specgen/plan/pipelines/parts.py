@@ -49,6 +49,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     if not isinstance(data, RecordedData):
         yield _part("collector", _collector(pipeline))
     yield _part("loss", _loss(pipeline))
+    if pipeline.loss.draws:
+        yield _part("drawing", _generator("loss"))
+        yield _part("loss.generator", using("self.drawing"))
     if pipeline.estimation is not None and pipeline.estimation.when is not None:
         yield _part("estimator", using("self.loss.value_estimator"))
     if pipeline.targets is not None:
@@ -81,8 +84,11 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
 
 
 def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
+    """The generators of random numbers, but for those that a buffer or a collector keeps itself."""
     if _explores(pipeline):
         yield "exploring"
+    if pipeline.loss.draws:
+        yield "drawing"
     if isinstance(pipeline.data, OnPolicyData):
         yield "shuffling"
     if isinstance(pipeline.data, RecordedData):
@@ -129,8 +135,8 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
         words.append(f"action_key={key_text(head.action.key)}")
     words.append("generator=self.exploring")
     yield _part("exploration", using(f"{name}({', '.join(words)})", name))
-    made = f"TensorDictSequential(self.{acting.network.name}, self.exploration)"
-    yield _part("policy", using(made, "TensorDictSequential"))
+    made = f"SafeSequential(self.{acting.network.name}, self.exploration)"
+    yield _part("policy", using(made, "SafeSequential"))
 
 
 def _collector(pipeline: CheckedPipeline) -> Code:

@@ -111,9 +111,9 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     exploration = pipeline.acting.exploration
     if exploration is not None and not isinstance(pipeline.data, RecordedData):
         if exploration.kind == "epsilon_greedy":
-            yield f"parts.exploration.eps = {amount(exploration.amount, unit, total)}"
+            yield f"parts.exploration.eps.fill_({amount(exploration.amount, unit, total)})"
         else:
-            yield f"parts.exploration.sigma = {amount(exploration.amount, unit, total)}"
+            yield f"parts.exploration.sigma.fill_({amount(exploration.amount, unit, total)})"
     data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
