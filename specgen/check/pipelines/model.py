@@ -72,6 +72,7 @@ class PipelineEnv:
         groups: its groups of agents.
         batched: whether one object holds several environments, by `batch_size`.
         arguments: what its constructor is given.
+        dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
     """
 
@@ -84,6 +85,7 @@ class PipelineEnv:
     batched: bool
     span: Span
     arguments: Mapping[str, object] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def observations(self) -> tuple[Entry, ...]:
@@ -218,6 +220,12 @@ class PipelineLoss:
         """The networks and learned numbers that its terms train, in their order."""
         return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
 
+    @property
+    def on_policy(self) -> bool:
+        """Whether it weighs an advantage with the log-probability of what a policy did."""
+        weighs = any(role.name == "advantage" and role.type is not None for role in self.loss.roles)
+        return weighs and any(isinstance(network.head, PolicyHead) for network in self.networks)
+
 
 @dataclass(frozen=True)
 class Estimation:
@@ -229,12 +237,14 @@ class Estimation:
         arguments: its other arguments.
         when: whether it runs before the loss: once for what was collected (`batch`), or again before each pass over it
             (`epoch`); None where the loss calls it.
+        average_gae: where the schema says that it normalises advantages.
     """
 
     kind: str
     settings: Mapping[str, Setting]
     arguments: Mapping[str, object]
     when: Literal["batch", "epoch"] | None
+    average_gae: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -338,6 +348,7 @@ class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
     Attributes:
+        eval_env: the environment of evaluations.
         settings: its hyper-parameters, in order.
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
@@ -347,6 +358,7 @@ class CheckedPipeline:
     module: str
     doc: str
     env: PipelineEnv
+    eval_env: PipelineEnv
     settings: tuple[Setting, ...]
     networks: tuple[PipelineNetwork, ...]
     acting: Acting

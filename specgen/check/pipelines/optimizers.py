@@ -14,10 +14,10 @@ _RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
 
 
 class OptimizerReader:
-    """Reads the optimizers of one pipeline."""
+    """Reads the optimizers of one pipeline; where its loss has mistakes, only their numbers."""
 
     def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], loss: PipelineLoss, numbers: Numbers, sink: Sink
+        self, file: SchemaFile, path: tuple[str, ...], loss: PipelineLoss | None, numbers: Numbers, sink: Sink
     ) -> None:
         self.file, self.path, self.loss, self.numbers, self.sink = file, path, loss, numbers, sink
 
@@ -30,8 +30,8 @@ class OptimizerReader:
         else:
             found = [self._optimizer(name, group, ("optimizer", name)) for name, group in declared.items()]
         made = tuple(one for one in found if one is not None)
-        if len(made) == len(found):
-            self._check_coverage(made)
+        if len(made) == len(found) and self.loss is not None:
+            self._check_coverage(made, self.loss)
         return made
 
     def _optimizer(
@@ -64,7 +64,7 @@ class OptimizerReader:
         norm = self.numbers.setting(
             *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
         )
-        parts = self._parts(group, place)
+        parts = None if self.loss is None else self._parts(group, place, self.loss)
         return (
             None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
         )
@@ -74,43 +74,45 @@ class OptimizerReader:
         fact = _RENAMED.get(field) or FIELDS[field]
         return fact.of(name) if name else fact
 
-    def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
+    def _parts(
+        self, group: OptimizerGroup, place: tuple[str, ...], loss: PipelineLoss
+    ) -> tuple[str, ...] | None:
         """What an optimizer moves: networks, learned numbers, and all that a term trains."""
         if not group.of:
-            return self.loss.trainable
+            return loss.trainable
         found: dict[str, None] = {}
-        learned = [one.name for one in self.loss.loss.learnables]
-        networks = [network.name for network in self.loss.networks]
+        learned = [one.name for one in loss.loss.learnables]
+        networks = [network.name for network in loss.networks]
         for index, name in enumerate(group.of):
             span = self.file.span(*self.path, *place, "of", index)
-            if name in self.loss.terms:
-                found |= dict.fromkeys(self.loss.trained[name])
+            if name in loss.terms:
+                found |= dict.fromkeys(loss.trained[name])
             elif name in networks or name in learned:
                 found[name] = None
-                if name not in self.loss.trainable:
-                    message = f"no term of `{self.loss.loss.name}` trains `{name}`"
+                if name not in loss.trainable:
+                    message = f"no term of `{loss.loss.name}` trains `{name}`"
                     self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="leave it out"))
                     return None
             else:
-                known = [*networks, *learned, *self.loss.terms]
-                message = f"`{self.loss.loss.name}` has no network, learned number or term `{name}`"
+                known = [*networks, *learned, *loss.terms]
+                message = f"`{loss.loss.name}` has no network, learned number or term `{name}`"
                 help = suggestion(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
                 return None
         return tuple(found)
 
-    def _check_coverage(self, found: tuple[PipelineOptimizer, ...]) -> None:
+    def _check_coverage(self, found: tuple[PipelineOptimizer, ...], loss: PipelineLoss) -> None:
         """Report what no optimizer moves, and what two do."""
         movers: dict[str, list[Span]] = {}
         for one in found:
             for part in one.parts:
                 movers.setdefault(part, []).append(one.span)
-        for name in self.loss.trainable:
+        for name in loss.trainable:
             spans = movers.get(name, [])
             if not spans:
-                terms = ", ".join(f"`{term}`" for term in self.loss.terms if name in self.loss.trained[term])
+                terms = ", ".join(f"`{term}`" for term in loss.terms if name in loss.trained[term])
                 span = self.file.key_span(*self.path, "optimizer")
-                message = f"`{name}`, which {terms} of `{self.loss.loss.name}` trains, is in no optimizer"
+                message = f"`{name}`, which {terms} of `{loss.loss.name}` trains, is in no optimizer"
                 help = f"add it to one, or give it one: `{name}: {{of: [{name}], adam: {{lr: 3.0e-4}}}}`"
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
             elif len(spans) > 1:

@@ -6,30 +6,33 @@ from collections.abc import Collection, Mapping
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
+from specgen.check.pipelines.acting import ActingReader
+from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.envs import environment
+from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
 from specgen.check.pipelines.estimators import read_estimation
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import read_loss, with_networks
+from specgen.check.pipelines.losses import LossArguments, read_loss, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Exploration,
+    Estimation,
+    Limits,
     OnPolicyData,
+    PipelineData,
     PipelineEnv,
     PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
+    PipelineOptimizer,
     RecordedData,
-    TargetUpdates,
 )
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.targets import read_targets
+from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
@@ -82,50 +85,59 @@ class _Pipeline:
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
         pipeline = self.pipeline
-        if not self._has_parts():
-            return None
+        complete = self._has_parts()
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
-        env = environment(
-            self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
-        )
-        arguments = read_loss(
-            self.file,
-            self.path,
-            dict(self.visible.losses),
-            self.visible.declared_losses,
-            self.numbers,
-            self.sink,
-        )
-        data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
-        if env is None or arguments is None:
+        env = None if pipeline.env is None else self._env(("env",))
+        arguments = None if pipeline.loss is None else self._loss()
+        data = None
+        if pipeline.data is not None:
+            data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        networks = None
+        if env is not None and arguments is not None:
+            networks = NetworkReader(
+                self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
+            ).networks()
+        estimation = None
+        if arguments is not None:
+            estimation = read_estimation(
+                self.file, self.path, pipeline, arguments.loss, data, self.numbers, self.sink
+            )
+        loss = None
+        if arguments is not None and networks is not None:
+            loss = with_networks(arguments, networks, self.file)
+        acting = targets = None
+        if loss is not None:
+            reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
+            acting = reader.acting(loss, data)
+            targets = read_targets(self.file, self.path, pipeline, loss, self.numbers, self.sink)
+        optimizers: tuple[PipelineOptimizer, ...] = ()
+        if pipeline.optimizer is not None:
+            moving = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
+            optimizers = moving.optimizers(pipeline.optimizer)
+        limits = None
+        if pipeline.stop is not None:
+            limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        eval_env = self._eval_env(env)
+        if not complete or env is None or arguments is None or loss is None or eval_env is None:
             return None
-        networks = NetworkReader(
-            self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
-        ).networks()
-        if networks is None:
-            return None
-        loss = with_networks(arguments, networks, self.file)
-        estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
-        acting = self._acting(env, loss, isinstance(data, RecordedData))
-        targets = self._targets(loss)
-        assert pipeline.optimizer is not None
-        reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
-        optimizers = reader.optimizers(pipeline.optimizer)
-        limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        if data is not None:
+            self._check_data(loss, data)
         if data is None or acting is None or limits is None:
             return None
-        self._check_data(loss, data, acting)
+        self._check_env(env, eval_env, loss, acting, estimation, limits)
         rows = tuple(written(env, acting.network, estimation, loss, data))
         if not isinstance(data, RecordedData):
-            check_reads(loss, arguments.given([one.name for one in networks]), rows, self.sink)
-        return CheckedPipeline(
+            check_reads(loss, arguments.given([one.name for one in loss.networks]), rows, env, self.sink)
+        check_use(self.file, self.path, params, loss, self.numbers, self.sink)
+        made = CheckedPipeline(
             name=self.name,
             module=self.module,
             doc=" ".join(pipeline.doc.split()),
             env=env,
+            eval_env=eval_env,
             settings=tuple(self.numbers.settings.values()),
-            networks=networks,
+            networks=loss.networks,
             acting=acting,
             loss=loss,
             estimation=estimation,
@@ -135,6 +147,40 @@ class _Pipeline:
             limits=limits,
             seed=pipeline.seed,
         )
+        if not self.sink.has_errors:
+            check_amounts(made, arguments.values, self.sink)
+        return made
+
+    def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
+        visible = self.visible
+        return environment(
+            self.file, self.path, place, self.pipeline, visible.envs, visible.declared_envs, self.sink
+        )
+
+    def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
+        """The environment of evaluations: that of the training, where nothing is said."""
+        evaluate = self.pipeline.evaluate
+        return env if evaluate is None or evaluate.env is None else self._env(("evaluate", "env"))
+
+    def _loss(self) -> LossArguments | None:
+        losses, declared = dict(self.visible.losses), self.visible.declared_losses
+        return read_loss(self.file, self.path, losses, declared, self.numbers, self.sink)
+
+    def _check_env(
+        self,
+        env: PipelineEnv,
+        eval_env: PipelineEnv,
+        loss: PipelineLoss,
+        acting: Acting,
+        estimation: Estimation | None,
+        limits: Limits,
+    ) -> None:
+        declared = self.visible.envs[eval_env.name]
+        assert isinstance(declared, Checked)
+        check_episodes(eval_env, declared.value, estimation, limits, self.sink)
+        check_target_entropy(loss, acting, self.sink)
+        if eval_env is not env:
+            check_evaluation(env, eval_env, acting, self.sink)
 
     def _has_parts(self) -> bool:
         """Whether all parts are there that a pipeline needs."""
@@ -154,121 +200,22 @@ class _Pipeline:
             )
         return not missing
 
-    def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
-        """Who acts, and how it explores."""
-        declared = self.pipeline.policy
-        by_name = {network.name: network for network in loss.networks}
-        able = [one for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)]
-        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
-        place = (*self.path, "policy")
-        if declared is not None and declared.of is not None:
-            chosen = by_name.get(declared.of)
-            if chosen not in able:
-                span = self.file.span(*place, "of")
-                names = [network.name for network in able]
-                help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
-                self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
-                return None
-        elif not able:
-            span = self.file.key_span(*self.path, "loss")
-            message = f"no network of `{loss.loss.name}` gives an action"
-            self.sink.add(rules.NETWORK.at(span, message))
-            return None
-        else:
-            chosen = able[0]
-        assert chosen is not None
-        exploration = self._exploration(chosen)
-        random_frames = self.numbers.setting("policy", "random_frames")
-        draws = isinstance(chosen.head, PolicyHead) and not chosen.head.family.certain
-        if exploration is None and not draws and not recorded and not self._said_explore():
-            span = self.file.key_span(*self.path)
-            action = (
-                "epsilon_greedy: {eps: 0.1}"
-                if isinstance(chosen.head, QValueHead)
-                else "gaussian: {sigma: 0.1}"
-            )
-            message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
-            help = f"write `policy: {{explore: {{{action}}}}}`"
-            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
-        return Acting(chosen, exploration, random_frames)
-
-    def _said_explore(self) -> bool:
-        return self.pipeline.policy is not None and self.pipeline.policy.explore is not None
-
-    def _exploration(self, network: PipelineNetwork) -> Exploration | None:
-        declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
-        if declared is None:
-            return None
-        place = ("policy", "explore")
-        span = self.file.key_span(*self.path, *place)
-        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
-            return None
-        (kind,) = kinds
-        head = network.head
-        discrete = isinstance(head, QValueHead) or (
-            isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
-        )
-        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
-        if discrete != (kind == "epsilon_greedy"):
-            what = "one of a finite set" if discrete else "numbers"
-            other = "epsilon_greedy: {eps: 0.1}" if discrete else "gaussian: {sigma: 0.1}"
-            message = f"`{kind}` does not fit `{action}`, which is {what}"
-            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{other}`"))
-            return None
-        field = "eps" if kind == "epsilon_greedy" else "sigma"
-        amount = self.numbers.amount(*place, kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                message = f"`{kind}` needs `{field}`"
-                self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
-            return None
-        if kind == "epsilon_greedy":
-            return Exploration("epsilon_greedy", amount)
-        return Exploration("gaussian", amount)
-
-    def _targets(self, loss: PipelineLoss) -> TargetUpdates | None:
-        """How target parameters follow; reported where there are none, or nobody moves them."""
-        declared = self.pipeline.target_updater
-        names = ", ".join(f"`{name}`" for name in loss.targets)
-        if declared is None:
-            if loss.targets:
-                message = f"`{loss.loss.name}` has targets of {names}, and nobody moves them"
-                help = "write `target_updater: {soft: {tau: 0.005}}`"
-                self.sink.add(rules.NO_TARGET_UPDATER.at(loss.span, message, help=help))
-            return None
-        span = self.file.key_span(*self.path, "target_updater")
-        if not loss.targets:
-            message = f"`{loss.loss.name}` has no targets that could be moved"
-            self.sink.add(rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
-            return None
-        kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "targets follow `soft` or `hard`"))
-            return None
-        (kind,) = kinds
-        field = "tau" if kind == "soft" else "interval"
-        amount = self.numbers.setting("target_updater", kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
-            return None
-        return TargetUpdates("soft" if kind == "soft" else "hard", amount)
-
-    def _check_data(self, loss: PipelineLoss, data: object, acting: Acting) -> None:
+    def _check_data(self, loss: PipelineLoss, data: PipelineData) -> None:
         """Whether the loss can learn from these data."""
         name = loss.loss.name
-        weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-        on_policy = weighs and isinstance(acting.network.head, PolicyHead)
-        if on_policy and not isinstance(data, OnPolicyData):
+        if loss.on_policy and not isinstance(data, OnPolicyData):
             span = self.file.key_span(*self.path, "data")
             message = f"`{name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
-        if getattr(data, "sampler", "") == "prioritized" and not any(
-            write.name == "priority" for write in loss.loss.writes
-        ):
+        if getattr(data, "sampler", "") == "prioritized":
             span = self.file.key_span(*self.path, "data", "replay", "sampler")
-            message = f"frames are drawn by priorities, and `{name}` writes none"
-            self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
+            if not any(write.name == "priority" for write in loss.loss.writes):
+                message = f"frames are drawn by priorities, and `{name}` writes none"
+                self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
+            elif not any(role.name == "priority_weight" for role in loss.loss.roles):
+                message = (
+                    f"`{name}` has no key `priority_weight`, and does not make up for how frames are drawn"
+                )
+                help = "declare it: `priority_weight: {key: priority_weight}`"
+                self.sink.add(rules.PRIORITIES.at(span, message, help=help))
