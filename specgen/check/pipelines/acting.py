@@ -20,6 +20,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 
@@ -32,44 +33,48 @@ class ActingReader:
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
 
-    def acting(self, loss: PipelineLoss, data: PipelineData | None) -> Acting | None:
+    def acting(self, losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> Acting | None:
         """Who acts, and how it explores; None after reporting a mistake."""
-        chosen = self._network(loss)
-        if chosen is None:
+        chosen = self._networks(losses)
+        if not chosen:
             return None
         exploration = self._exploration(chosen)
         random_frames = self.numbers.setting("policy", "random_frames")
+        weighing = next((loss for loss in losses if loss.on_policy), None)
         if isinstance(data, RecordedData):
             self._report_fields_without_effect()
+        elif weighing is not None:
+            if isinstance(data, OnPolicyData):
+                self._report_other_actions(weighing)
+        elif exploration is not None:
+            self._check_noise(chosen[0], exploration)
         elif not self._said("explore"):
             self._report_lack(chosen)
-        elif exploration is not None:
-            self._check_noise(chosen, exploration)
-        if isinstance(data, OnPolicyData) and loss.on_policy:
-            self._report_other_actions(loss)
-        elif exploration is not None and draws(chosen) and not isinstance(data, RecordedData):
-            span = self.file.key_span(*self.path, "policy", "explore")
-            message = f"`{chosen.name}` draws its actions, and explores by that"
-            self.sink.add(episode_rules.NOISE_ON_DRAWS.at(span, message, help="leave out `explore`"))
         return Acting(chosen, exploration, random_frames)
 
-    def _network(self, loss: PipelineLoss) -> PipelineNetwork | None:
+    def _networks(self, losses: tuple[PipelineLoss, ...]) -> tuple[PipelineNetwork, ...]:
+        """The networks that act, one of each group of agents; none after reporting a mistake."""
         declared = self.pipeline.policy
-        able = [one for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)]
+        able = [
+            one for loss in losses for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)
+        ]
         able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
         if declared is not None and declared.of is not None:
-            chosen = next((one for one in able if one.name == declared.of), None)
-            if chosen is None:
+            chosen = [one for one in able if one.name == declared.of]
+            if not chosen:
                 span = self.file.span(*self.path, "policy", "of")
                 names = [network.name for network in able]
                 help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
                 self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
-            return chosen
+            return tuple(chosen)
         if not able:
             span = self.file.key_span(*self.path, "loss")
-            self.sink.add(rules.NETWORK.at(span, f"no network of `{loss.loss.name}` gives an action"))
-            return None
-        return able[0]
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action"))
+            return ()
+        chosen = list({one.group: one for one in reversed(able)}.values())
+        chosen.sort(key=able.index)
+        return tuple(chosen)
 
     def _said(self, field: str) -> bool:
         return self.pipeline.policy is not None and getattr(self.pipeline.policy, field) is not None
@@ -81,12 +86,13 @@ class ActingReader:
                 message = f"the data are recorded, and `{field}` has no effect"
                 self.sink.add(episode_rules.NOBODY_ACTS.at(span, message, help="leave it out"))
 
-    def _report_lack(self, chosen: PipelineNetwork) -> None:
+    def _report_lack(self, chosen: tuple[PipelineNetwork, ...]) -> None:
         """Report a policy that is certain of its actions, and does nothing besides."""
-        if draws(chosen):
+        sure = [one for one in chosen if not draws(one)]
+        if not sure:
             return
-        message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
-        help = f"write `policy: {{explore: {{{_example(chosen)}}}}}`"
+        message = f"`{sure[0].name}` acts by what it holds for best, and never tries anything else"
+        help = f"write `policy: {{explore: {{{_example(sure[0])}}}}}`"
         self.sink.add(rules.NEVER_EXPLORES.at(self.file.key_span(*self.path), message, help=help))
 
     def _report_other_actions(self, loss: PipelineLoss) -> None:
@@ -106,7 +112,7 @@ class ActingReader:
                     )
                 )
 
-    def _exploration(self, network: PipelineNetwork) -> Exploration | None:
+    def _exploration(self, networks: tuple[PipelineNetwork, ...]) -> Exploration | None:
         declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
         if declared is None:
             return None
@@ -117,6 +123,11 @@ class ActingReader:
             self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
             return None
         (kind,) = kinds
+        if len(networks) > 1:
+            message = "a policy of several groups explores by drawing; other ways are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
+            return None
+        (network,) = networks
         head = network.head
         discrete = _is_discrete(network)
         action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
@@ -138,12 +149,16 @@ class ActingReader:
         """Report exploration that is none, and noise that leaves nothing of the action."""
         field = "eps" if exploration.kind == "epsilon_greedy" else "sigma"
         span = exploration.amount.setting.span
+        if draws(network):
+            place = self.file.key_span(*self.path, "policy", "explore")
+            message = f"`{network.name}` draws its actions, and explores by that"
+            self.sink.add(episode_rules.NOISE_ON_DRAWS.at(place, message, help="leave out `explore`"))
+            return
         largest = max(_values(exploration.amount))
         if largest == 0:
             message = f"`{field}` is 0 from first to last: `{network.name}` never tries anything else"
             help = f"write `{_example(network)}`"
-            if not draws(network):
-                self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
+            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
             return
         width = None if exploration.kind == "epsilon_greedy" else _narrowest(network)
         if width is not None and largest > width / 3:
@@ -160,9 +175,7 @@ def draws(network: PipelineNetwork) -> bool:
 
 def _is_discrete(network: PipelineNetwork) -> bool:
     head = network.head
-    return isinstance(head, QValueHead) or (
-        isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
-    )
+    return isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
 
 
 def _example(network: PipelineNetwork) -> str:

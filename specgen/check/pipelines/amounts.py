@@ -30,22 +30,25 @@ _ENSEMBLE = 5
 """Values of that many members bear more than one update for each frame (Chen et al. 2021)."""
 
 
-def check_amounts(pipeline: CheckedPipeline, given: LossNumbers, sink: Sink) -> None:
+def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sink: Sink) -> None:
     """Report numbers of a pipeline that do not fit each other.
 
     Args:
         pipeline: the pipeline, all parts of which are sound.
-        given: the value of every parameter of its loss.
+        given: the value of every parameter of each of its losses.
         sink: takes every mistake.
     """
     data, limits = pipeline.data, pipeline.limits
-    _check_data(data, pipeline.loss, given, sink)
+    _check_data(data, given, sink)
+    if isinstance(data, ReplayData):
+        _check_steps(data, pipeline.losses, sink)
     if limits.frames is not None and not isinstance(data, RecordedData):
         _check_total(data, pipeline.acting, limits.frames, sink)
     total = limits.updates if isinstance(data, RecordedData) else limits.frames
     assert total is not None
     _check_due(limits, total, sink)
-    _check_advantages(pipeline.estimation, given, sink)
+    for loss, values in zip(pipeline.losses, given, strict=True):
+        _check_advantages(loss.estimation, values, sink)
     for optimizer in pipeline.optimizers:
         _check_optimizer(optimizer, total, sink)
     for amount in _scheduled(pipeline):
@@ -55,7 +58,7 @@ def check_amounts(pipeline: CheckedPipeline, given: LossNumbers, sink: Sink) -> 
 LossNumbers = Mapping[str, object]
 
 
-def _check_data(data: PipelineData, loss: PipelineLoss, given: LossNumbers, sink: Sink) -> None:
+def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) -> None:
     if isinstance(data, RecordedData):
         return
     frames = int(data.num_envs.default * data.num_steps.default)
@@ -70,8 +73,8 @@ def _check_data(data: PipelineData, loss: PipelineLoss, given: LossNumbers, sink
         message = f"a buffer of {data.capacity.default} frames does not hold {product} new ones"
         sink.add(number_rules.DOES_NOT_FIT.at(data.capacity.span, message, help="write 100_000"))
     updates = int(data.updates.default)
-    members = given.get("num_qvalue_nets")
-    many = isinstance(members, int | float) and members >= _ENSEMBLE
+    members = [values.get("num_qvalue_nets") for values in given]
+    many = any(isinstance(one, int | float) and one >= _ENSEMBLE for one in members)
     if updates > frames and not many:
         message = f"{updates} updates for {product} new frames"
         help = f"write `updates: {frames}`, or more members: `num_qvalue_nets: 10`"
@@ -81,15 +84,21 @@ def _check_data(data: PipelineData, loss: PipelineLoss, given: LossNumbers, sink
         sink.add(
             value_rules.UPDATE_RATIO.at(data.updates.span, message, help=f"write `updates: {frames // 8}`")
         )
-    summed = data.n_step is not None and data.n_step.default > 1
-    roles = {role.name for role in loss.loss.roles}
-    if summed and not loss.loss.estimators and "steps_to_next_obs" not in roles:
-        assert data.n_step is not None
-        message = f"`{loss.loss.name}` does not read over how many steps rewards were summed"
-        notes = [Note("the loss", loss.span)]
-        sink.add(
-            value_rules.NOT_DISCOUNTED.at(data.n_step.span, message, notes=notes, help="leave out `n_step`")
-        )
+
+
+def _check_steps(data: ReplayData, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:
+    """Report a sum over several steps that a loss does not discount as such."""
+    if data.n_step is None or data.n_step.default == 1:
+        return
+    for loss in losses:
+        if not loss.loss.estimators and all(role.name != "steps_to_next_obs" for role in loss.loss.roles):
+            message = f"`{loss.loss.name}` does not read over how many steps rewards were summed"
+            notes = [Note("the loss", loss.span)]
+            sink.add(
+                value_rules.NOT_DISCOUNTED.at(
+                    data.n_step.span, message, notes=notes, help="leave out `n_step`"
+                )
+            )
 
 
 def _check_total(data: OnPolicyData | ReplayData, acting: Acting, total: Setting, sink: Sink) -> None:
@@ -167,7 +176,7 @@ def check_use(
     file: SchemaFile,
     path: tuple[str, ...],
     params: Mapping[str, Parameter],
-    loss: PipelineLoss,
+    losses: tuple[PipelineLoss, ...],
     numbers: Numbers,
     sink: Sink,
 ) -> None:
@@ -178,9 +187,11 @@ def check_use(
             message = f"no field names `{name}`"
             help = f"write it where a number is meant, `{name}`, or leave it out"
             sink.add(episode_rules.UNREAD_PARAMETER.at(span, message, help=help))
-    for network in loss.networks:
-        if network.name not in loss.trainable and network.role.trains:
-            message = f"no term of `{loss.loss.name}`, as it is given here, trains `{network.name}`"
-            notes = [Note("the loss", loss.span)]
-            better = "leave it out" if network.role.optional else None
-            sink.add(episode_rules.UNTRAINED.at(network.span, message, notes=notes, help=better))
+    trained = {name for loss in losses for name in loss.trainable}
+    for loss in losses:
+        for network in loss.networks:
+            if network.name not in trained and network.role.trains:
+                message = f"no term of `{loss.loss.name}`, as it is given here, trains `{network.name}`"
+                notes = [Note("the loss", loss.span)]
+                better = "leave it out" if network.role.optional else None
+                sink.add(episode_rules.UNTRAINED.at(network.span, message, notes=notes, help=better))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from specgen.check.chains.model import CheckedChain, Instance
-from specgen.check.model import CheckedEnv
+from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     Acting,
-    Estimation,
     Limits,
-    PipelineEnv,
     PipelineLoss,
+    PipelineNetwork,
     PolicyHead,
     QValueHead,
 )
@@ -25,14 +25,14 @@ AnyEnv = CheckedEnv | CheckedChain
 
 
 def check_episodes(
-    env: PipelineEnv, declared: AnyEnv, estimation: Estimation | None, limits: Limits, sink: Sink
+    env: PipelineEnv, declared: AnyEnv, losses: tuple[PipelineLoss, ...], limits: Limits, sink: Sink
 ) -> None:
     """Report episodes that never end, statistics that evaluations lack, and returns of other rewards.
 
     Args:
         env: the environment of evaluations.
         declared: its declaration.
-        estimation: the value estimator.
+        losses: the losses, with their value estimators.
         limits: when the training ends.
         sink: takes every mistake.
     """
@@ -41,7 +41,7 @@ def check_episodes(
         help = "put it into a chain with `{StepCounter: {max_steps: 200}}`, of specgen_std/transforms/step_counter"
         sink.add(episode_rules.NEVER_ENDS.at(env.span, message, help=help))
     elif not _may_set(declared, ("terminated", "done")):
-        _check_discount(env, estimation, sink)
+        _check_discount(env, losses, sink)
     for instance in _instances(declared):
         if (
             instance.learns
@@ -58,8 +58,9 @@ def check_episodes(
         _check_return(declared, limits.stop_return.span, env.span, sink)
 
 
-def _check_discount(env: PipelineEnv, estimation: Estimation | None, sink: Sink) -> None:
-    gamma = None if estimation is None else estimation.settings.get("gamma")
+def _check_discount(env: PipelineEnv, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:
+    found = (loss.estimation.settings.get("gamma") for loss in losses if loss.estimation is not None)
+    gamma = next((one for one in found if one is not None), None)
     if gamma is not None and gamma.default == 1:
         message = f"no state of `{env.name}` is terminal, and `gamma` is 1: values have no limit"
         notes = [Note("the environment", env.span)]
@@ -91,19 +92,20 @@ def _check_return(declared: AnyEnv, span: Span, env: Span, sink: Sink) -> None:
         sink.add(episode_rules.SCALED_RETURN.at(span, message, notes=notes, help=help))
 
 
-def check_target_entropy(loss: PipelineLoss, acting: Acting, sink: Sink) -> None:
+def check_target_entropy(losses: tuple[PipelineLoss, ...], acting: Acting, sink: Sink) -> None:
     """Report an entropy that no policy over these actions has."""
-    wanted = loss.settings.get("target_entropy")
-    head = acting.network.head
+    found = (loss.settings.get("target_entropy") for loss in losses)
+    wanted = next((one for one in found if one is not None), None)
+    head = acting.networks[0].head
     if wanted is None or not isinstance(head, PolicyHead | QValueHead):
         return
     spec = head.action.spec
-    if spec.kind in ("categorical", "onehot"):
+    if spec.kind in ("categorical", "onehot") and not spec.shape:
         largest, what = math.log(spec.classes), f"{spec.classes} actions"
     elif spec.kind == "bounded":
-        found = list(widths(spec.low, spec.high))
+        found_widths = list(widths(spec.low, spec.high))
         count = math.prod(head.action.type.shape)
-        logarithms = [math.log(width) for width in found if width > 0]
+        logarithms = [math.log(width) for width in found_widths if width > 0]
         largest = logarithms[0] * count if len(logarithms) == 1 else sum(logarithms)
         what = f"`{head.action.dotted}`, between its bounds"
     else:
@@ -126,34 +128,34 @@ def check_evaluation(env: PipelineEnv, other: PipelineEnv, acting: Acting, sink:
         acting: who acts.
         sink: takes every mistake.
     """
-    head = acting.network.head
-    read = [entry.dotted for entry in acting.network.inputs]
-    if isinstance(head, PolicyHead | QValueHead) and head.mask is not None:
-        read.append(".".join(head.mask))
     notes = [Note("the environment of the training", env.span)]
+    for network in acting.networks:
+        message = _difference(env, other, network)
+        if message is not None:
+            help = f"evaluate in a chain with the transforms of `{env.name}`"
+            sink.add(episode_rules.OTHER_ENV.at(other.span, message, notes=notes, help=help))
+            return
+
+
+def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) -> str | None:
+    """What a policy would not find in another environment; None where it finds all."""
+    head = network.head
+    read = [entry.dotted for entry in network.inputs]
+    if isinstance(head, PolicyHead | QValueHead) and head.mask is not None:
+        read.append(dotted(head.mask))
     for key in read:
         mine, its = env.entries.get(key), other.entries.get(key)
-        if mine is None:
-            continue
-        if its is None:
-            message = f"`{acting.network.name}` reads `{key}`, which `{other.name}` does not give"
-        elif mine.type != its.type:
-            message = f"`{key}` is {its.type} in `{other.name}`, and {mine.type} in `{env.name}`"
-        else:
-            continue
-        help = f"evaluate in a chain with the transforms of `{env.name}`"
-        sink.add(episode_rules.OTHER_ENV.at(other.span, message, notes=notes, help=help))
-        return
+        if mine is not None and its is None:
+            return f"`{network.name}` reads `{key}`, which `{other.name}` does not give"
+        if mine is not None and its is not None and mine.type != its.type:
+            return f"`{key}` is {its.type} in `{other.name}`, and {mine.type} in `{env.name}`"
     if isinstance(head, PolicyHead | QValueHead):
-        its = next((entry for entry in other.actions if entry.key == head.action.key), None)
-        if its is None or its.spec != head.action.spec:
-            what = "has none" if its is None else f"takes {its.spec}"
-            message = f"`{head.action.dotted}` is {head.action.spec}, and `{other.name}` {what}"
-            sink.add(
-                episode_rules.OTHER_ENV.at(
-                    other.span, message, notes=notes, help="take an environment of the same actions"
-                )
-            )
+        action = head.action.dotted
+        wanted, found = ({one.dotted: one.spec for one in each.actions} for each in (env, other))
+        if action in wanted and found.get(action) != wanted[action]:
+            what = f"takes {found[action]}" if action in found else "has none"
+            return f"`{action}` is {wanted[action]}, and `{other.name}` {what}"
+    return None
 
 
 def _instances(declared: AnyEnv) -> tuple[Instance, ...]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from specgen.check.losses.model import CheckedLoss
+from dataclasses import replace
+
+from specgen.check.model import dotted
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
     PipelineData,
+    PipelineLoss,
     Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile, find
@@ -22,21 +26,44 @@ _NUMBERS = {
     "td_lambda": ("gamma", "lmbda"),
     "gae": ("gamma", "lmbda"),
     "vtrace": ("gamma",),
+    "multi_agent_gae": ("gamma", "lmbda"),
 }
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
-def read_estimation(
+def with_estimators(
     file: SchemaFile,
     path: tuple[str, ...],
     pipeline: Pipeline,
-    loss: CheckedLoss,
+    losses: tuple[PipelineLoss, ...],
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> tuple[PipelineLoss, ...]:
+    """The losses with their value estimators; those that have none stay as they are, unless they are all."""
+    able = [loss for loss in losses if loss.loss.estimators] or losses[:1]
+    made: list[PipelineLoss] = []
+    wrong = False
+    for loss in losses:
+        found = None
+        if loss in able and not wrong:  # what is wrong is said once
+            found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+            wrong = found is None
+        made.append(replace(loss, estimation=found))
+    return tuple(made)
+
+
+def _estimation(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    loss: PipelineLoss,
     data: PipelineData | None,
     numbers: Numbers,
     sink: Sink,
 ) -> Estimation | None:
     """The estimator that the pipeline at `path` says, else the default of its loss; None where the loss has none."""
-    declared, supported = pipeline.value_estimator, loss.estimators
+    declared, supported = pipeline.value_estimator, loss.loss.estimators
     place = ("value_estimator",)
     given = [] if declared is None else [kind for kind in _NUMBERS if getattr(declared, kind) is not None]
     if declared is not None and len(given) != 1:
@@ -46,16 +73,24 @@ def read_estimation(
         return None
     if not supported:
         if given:
-            message = f"`{loss.name}` has no value estimator"
+            message = f"`{loss.loss.name}` has no value estimator"
             sink.add(
                 value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help="leave it out")
             )
         return None
     kind = given[0] if given else supported[0]
     if kind not in supported:
-        message = f"`{loss.name}` has no estimator `{kind}`"
+        message = f"`{loss.loss.name}` has no estimator `{kind}`"
         help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
         sink.add(value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
+        return None
+    flags = [role for role in loss.loss.roles if role.name in ("done", "terminated")]
+    of_team = next((role for role in flags if role.accepted not in loss.keys), None)
+    if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
+        message = f"`{dotted(of_team.key)}` is of the whole team, and rewards are of each agent of `{loss.group.name}`"
+        help = "write `multi_agent_gae` in its place"
+        span = file.key_span(*path, *place, kind) if given else loss.span
+        sink.add(group_rules.TEAM_FLAGS.at(span, message, help=help))
         return None
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}
@@ -87,18 +122,21 @@ def read_estimation(
                 file.key_span(*path, *place, kind, "average_gae") if numbers_of.average_gae else None
             )
     before = isinstance(data, OnPolicyData) and any(
-        role.missing == "estimate" and role.type is not None for role in loss.roles
+        role.missing == "estimate" and role.type is not None for role in loss.loss.roles
     )
+    name = loss.loss.name
     if data is not None and not before and find(file.root, (*path, *place, "when")) is not None:
-        message = f"`{loss.name}` calls its estimator itself, at each update: `when` has no effect"
+        message = f"`{name}` calls its estimator itself, at each update: `when` has no effect"
         sink.add(
             value_rules.ESTIMATOR_NUMBER.at(
                 file.key_span(*path, *place, "when"), message, help="leave it out"
             )
         )
-    if data is not None and not before and kind != "td0":
+    if data is not None and not before and not loss.on_policy and kind != "td0":
         span = file.key_span(*path, *place, kind) if given else file.key_span(*path, "loss")
-        message = f"`{kind}` goes back through the steps of an episode, and `{loss.name}` gets frames drawn at random"
+        message = (
+            f"`{kind}` goes back through the steps of an episode, and `{name}` gets frames drawn at random"
+        )
         better = "write `td0`, which reads one step" if "td0" in supported else None
         sink.add(value_rules.NO_TIME.at(span, message, help=better))
     when = None if not before else declared.when if declared is not None else "batch"

@@ -101,6 +101,9 @@ OPTIMIZER_ALPHA = Fact(
 FIXED_SCALE = Fact(
     "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
 )
+TARGETS_EVERY = Fact(
+    "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
+)
 TOTAL_FRAMES = Fact(
     "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
 )

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
+from specgen.check.pipelines.assigned import assigned
 from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
-from specgen.check.pipelines.estimators import read_estimation
+from specgen.check.pipelines.estimators import with_estimators
+from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import LossArguments, read_loss, with_networks
+from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Estimation,
     Limits,
     OnPolicyData,
     PipelineData,
-    PipelineEnv,
     PipelineLoss,
     PipelineOptimizer,
     RecordedData,
@@ -33,6 +35,7 @@ from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.targets import read_targets
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
@@ -74,7 +77,7 @@ def check_pipeline(
 
 
 class _Pipeline:
-    """Checks one pipeline, part after part; a part whose mistake stands in the way of others ends the check."""
+    """Checks one pipeline, part after part: what a mistake stands in the way of is left out, all else is checked."""
 
     def __init__(self, file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink) -> None:
         self.file, self.name, self.module, self.visible, self.sink = file, name, module, visible, sink
@@ -89,47 +92,38 @@ class _Pipeline:
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
         env = None if pipeline.env is None else self._env(("env",))
-        arguments = None if pipeline.loss is None else self._loss()
+        arguments = None if pipeline.loss is None else self._arguments(env)
         data = None
         if pipeline.data is not None:
             data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
-        networks = None
-        if env is not None and arguments is not None:
-            networks = NetworkReader(
-                self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
-            ).networks()
-        estimation = None
-        if arguments is not None:
-            estimation = read_estimation(
-                self.file, self.path, pipeline, arguments.loss, data, self.numbers, self.sink
-            )
-        loss = None
-        if arguments is not None and networks is not None:
-            loss = with_networks(arguments, networks, self.file)
+        losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         acting = targets = None
-        if loss is not None:
+        if losses is not None:
             reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
-            acting = reader.acting(loss, data)
-            targets = read_targets(self.file, self.path, pipeline, loss, self.numbers, self.sink)
+            acting = reader.acting(losses, data)
+            targets = read_targets(self.file, self.path, pipeline, losses, self.numbers, self.sink)
         optimizers: tuple[PipelineOptimizer, ...] = ()
         if pipeline.optimizer is not None:
-            moving = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
+            moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
             optimizers = moving.optimizers(pipeline.optimizer)
         limits = None
         if pipeline.stop is not None:
             limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
         eval_env = self._eval_env(env)
-        if not complete or env is None or arguments is None or loss is None or eval_env is None:
+        if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
+        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
-            self._check_data(loss, data)
+            self._check_data(losses, data)
         if data is None or acting is None or limits is None:
             return None
-        self._check_env(env, eval_env, loss, acting, estimation, limits)
-        rows = tuple(written(env, acting.network, estimation, loss, data))
+        self._check_env(env, eval_env, losses, acting, limits)
+        rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
-            check_reads(loss, arguments.given([one.name for one in loss.networks]), rows, env, self.sink)
-        check_use(self.file, self.path, params, loss, self.numbers, self.sink)
+            for one, loss in zip(arguments, losses, strict=True):
+                given = one.given([network.role.name for network in loss.networks])
+                check_reads(loss, given, rows, env, self.sink)
+        check_use(self.file, self.path, params, losses, self.numbers, self.sink)
         made = CheckedPipeline(
             name=self.name,
             module=self.module,
@@ -137,18 +131,17 @@ class _Pipeline:
             env=env,
             eval_env=eval_env,
             settings=tuple(self.numbers.settings.values()),
-            networks=loss.networks,
+            networks=tuple(network for loss in losses for network in loss.networks),
             acting=acting,
-            loss=loss,
-            estimation=estimation,
+            losses=losses,
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=limits,
+            limits=replace(limits, measured=measured),
             seed=pipeline.seed,
         )
         if not self.sink.has_errors:
-            check_amounts(made, arguments.values, self.sink)
+            check_amounts(made, tuple(one.values for one in arguments), self.sink)
         return made
 
     def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
@@ -162,25 +155,54 @@ class _Pipeline:
         evaluate = self.pipeline.evaluate
         return env if evaluate is None or evaluate.env is None else self._env(("evaluate", "env"))
 
-    def _loss(self) -> LossArguments | None:
+    def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
         losses, declared = dict(self.visible.losses), self.visible.declared_losses
-        return read_loss(self.file, self.path, losses, declared, self.numbers, self.sink)
+        return read_losses(self.file, self.path, losses, declared, env, self.numbers, self.sink)
+
+    def _losses(
+        self, env: PipelineEnv, arguments: tuple[LossArguments, ...], data: PipelineData | None
+    ) -> tuple[PipelineLoss, ...] | None:
+        """The losses with their networks and estimators; None after reporting a mistake in those."""
+        pipeline = self.pipeline
+        if not check_groups(self.file, self.path, env, arguments, self.sink):
+            return None
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        if declared is None:
+            return None
+        made: list[PipelineLoss] = []
+        for one, names in zip(arguments, declared, strict=True):
+            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
+            networks = reader.networks()
+            if networks is not None:
+                made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
+        if len(made) < len(arguments):
+            return None
+        self._check_terms(arguments)
+        return with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
 
     def _check_env(
         self,
         env: PipelineEnv,
         eval_env: PipelineEnv,
-        loss: PipelineLoss,
+        losses: tuple[PipelineLoss, ...],
         acting: Acting,
-        estimation: Estimation | None,
         limits: Limits,
     ) -> None:
         declared = self.visible.envs[eval_env.name]
         assert isinstance(declared, Checked)
-        check_episodes(eval_env, declared.value, estimation, limits, self.sink)
-        check_target_entropy(loss, acting, self.sink)
+        check_episodes(eval_env, declared.value, losses, limits, self.sink)
+        check_target_entropy(losses, acting, self.sink)
         if eval_env is not env:
             check_evaluation(env, eval_env, acting, self.sink)
+
+    def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:
+        """Report terms that are of none of several losses."""
+        for index, name in enumerate(self.pipeline.terms):
+            if not any(name.startswith(f"{loss.name}.") or not loss.name for loss in losses):
+                span = self.file.span(*self.path, "terms", index)
+                message = f"`{name}` is a term of none of several losses"
+                help = f"write the loss in front: `{losses[0].name}.{name}`"
+                self.sink.add(forms.UNKNOWN_TERM.at(span, message, help=help))
 
     def _has_parts(self) -> bool:
         """Whether all parts are there that a pipeline needs."""
@@ -200,22 +222,26 @@ class _Pipeline:
             )
         return not missing
 
-    def _check_data(self, loss: PipelineLoss, data: PipelineData) -> None:
-        """Whether the loss can learn from these data."""
-        name = loss.loss.name
-        if loss.on_policy and not isinstance(data, OnPolicyData):
+    def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
+        """Whether the losses can learn from these data."""
+        weighing = next((loss for loss in losses if loss.on_policy), None)
+        if weighing is not None and not isinstance(data, OnPolicyData):
             span = self.file.key_span(*self.path, "data")
-            message = f"`{name}` learns from what the present policy did"
+            message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
         if getattr(data, "sampler", "") == "prioritized":
-            span = self.file.key_span(*self.path, "data", "replay", "sampler")
-            if not any(write.name == "priority" for write in loss.loss.writes):
-                message = f"frames are drawn by priorities, and `{name}` writes none"
-                self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
-            elif not any(role.name == "priority_weight" for role in loss.loss.roles):
-                message = (
-                    f"`{name}` has no key `priority_weight`, and does not make up for how frames are drawn"
-                )
+            self._check_priorities(losses)
+
+    def _check_priorities(self, losses: tuple[PipelineLoss, ...]) -> None:
+        span = self.file.key_span(*self.path, "data", "replay", "sampler")
+        writing = [loss for loss in losses if any(one.name == "priority" for one in loss.loss.writes)]
+        if not writing:
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            message = f"frames are drawn by priorities, and {who} writes none"
+            self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
+        for loss in writing:
+            if not any(role.name == "priority_weight" for role in loss.loss.roles):
+                message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
                 help = "declare it: `priority_weight: {key: priority_weight}`"
                 self.sink.add(rules.PRIORITIES.at(span, message, help=help))

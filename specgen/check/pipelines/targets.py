@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.check.pipelines.fields import TARGETS_EVERY
 from specgen.check.pipelines.model import PipelineLoss, TargetUpdates
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
@@ -15,22 +16,23 @@ def read_targets(
     file: SchemaFile,
     path: tuple[str, ...],
     pipeline: Pipeline,
-    loss: PipelineLoss,
+    losses: tuple[PipelineLoss, ...],
     numbers: Numbers,
     sink: Sink,
 ) -> TargetUpdates | None:
-    """How the targets of the loss follow; reported where there are none, or nobody moves them."""
+    """How the targets of the losses follow; reported where there are none, or nobody moves them."""
     declared = pipeline.target_updater
+    moved = next((loss for loss in losses if loss.targets), None)
     if declared is None:
-        if loss.targets:
-            names = ", ".join(f"`{name}`" for name in loss.targets)
-            message = f"`{loss.loss.name}` has targets of {names}, and nobody moves them"
+        if moved is not None:
+            names = ", ".join(f"`{name}`" for name in moved.targets)
+            message = f"`{moved.loss.name}` has targets of {names}, and nobody moves them"
             help = "write `target_updater: {soft: {tau: 0.005}}`"
-            sink.add(value_rules.NO_TARGET_UPDATER.at(loss.span, message, help=help))
+            sink.add(value_rules.NO_TARGET_UPDATER.at(moved.span, message, help=help))
         return None
     span = file.key_span(*path, "target_updater")
-    if not loss.targets:
-        message = f"`{loss.loss.name}` has no targets that could be moved"
+    if moved is None:
+        message = f"`{losses[0].loss.name}` has no targets that could be moved"
         sink.add(value_rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
         return None
     kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
@@ -44,13 +46,16 @@ def read_targets(
         if getattr(getattr(declared, kind), field) is None:
             sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
         return None
-    made = TargetUpdates("soft" if kind == "soft" else "hard", amount)
+    every = numbers.setting("target_updater", "every", fact=TARGETS_EVERY)
+    made = TargetUpdates("soft" if kind == "soft" else "hard", amount, every)
     _check_pace(made, sink)
     return made
 
 
 def _check_pace(targets: TargetUpdates, sink: Sink) -> None:
     """Report targets that hardly stand still."""
+    if targets.every is not None:
+        return  # some of the updates only
     value, span = targets.amount.default, targets.amount.span
     if targets.kind == "soft" and value > 0.5:
         message = f"`tau` {value:g} replaces {100 * value:g}% of the target at each update"

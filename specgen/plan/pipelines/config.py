@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, ReplayData, Setting
+from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, RecordedData, ReplayData, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
 from specgen.plan.model import Field
@@ -17,6 +17,9 @@ _SIGNS = {">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
     """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
     fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
+    if isinstance(pipeline.data, RecordedData):
+        doc = "folder of the transitions, saved with `memmap`"
+        fields.append(Field("recorded", "str", literal(pipeline.data.path), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     checks = [_check(one) for one in pipeline.settings]
     return ConfigPlan(f"{pipeline.name}Config", tuple(fields), (*checks, *_relations(pipeline)))

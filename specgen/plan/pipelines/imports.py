@@ -25,8 +25,10 @@ _MODULES = (
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
+    "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
@@ -43,6 +45,8 @@ _DATA = (
     "PrioritizedSampler",
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
+    "TensorStorage",
+    "load_recorded",
 )
 
 PIPELINE_IMPORTS: dict[str, Import] = {
@@ -59,8 +63,9 @@ PIPELINE_IMPORTS: dict[str, Import] = {
 
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
-    """What the module of a pipeline may import, with its environment and its loss."""
-    own = [(pipeline.env.module, pipeline.env.name), (pipeline.loss.loss.module, pipeline.loss.loss.name)]
+    """What the module of a pipeline may import, with its environment and its losses."""
+    own = [(pipeline.env.module, pipeline.env.name)]
+    own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 
 
