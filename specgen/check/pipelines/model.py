@@ -113,11 +113,27 @@ class PolicyHead:
 
 
 @dataclass(frozen=True)
+class ValueSupport:
+    """The values whose probabilities a network gives: how many, the lowest and the highest."""
+
+    atoms: Setting
+    low: Setting
+    high: Setting
+
+
+@dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, the largest of which is chosen."""
+    """The head of a network of action values: one for each action, the largest of which is chosen.
+
+    Attributes:
+        action: what is chosen.
+        mask: the key of what says which actions are allowed.
+        support: of distributional values, what they may be; None where each is one number.
+    """
 
     action: Entry
     mask: Key | None = None
+    support: ValueSupport | None = None
 
 
 @dataclass(frozen=True)
@@ -250,7 +266,7 @@ class OnPolicyData:
 
 @dataclass(frozen=True)
 class ReplayData:
-    """A replay buffer, and how it is filled and sampled."""
+    """A replay buffer, and how it is filled and sampled; `gamma` discounts the rewards of `n_step` steps."""
 
     num_envs: Setting
     num_steps: Setting
@@ -263,6 +279,7 @@ class ReplayData:
     alpha: Setting | None = None
     beta: Amount | None = None
     n_step: Setting | None = None
+    gamma: Setting | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
@@ -24,6 +25,7 @@ from specgen.check.pipelines.model import (
     PolicyHead,
     QValueHead,
     RecordedData,
+    ReplayData,
     TargetUpdates,
 )
 from specgen.check.pipelines.networks import NetworkReader
@@ -113,6 +115,8 @@ class _Pipeline:
         assert pipeline.optimizer is not None
         reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
         optimizers = reader.optimizers(pipeline.optimizer)
+        if isinstance(data, ReplayData) and data.n_step is not None:
+            data, loss = self._discounted(data, loss)
         limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
         if data is None or acting is None or limits is None:
             return None
@@ -154,6 +158,23 @@ class _Pipeline:
                 rules.MISSING_PART.at(self.file.key_span(*self.path), message, help=f"write `{text}`")
             )
         return not missing
+
+    def _discounted(self, data: ReplayData, loss: PipelineLoss) -> tuple[ReplayData, PipelineLoss]:
+        """Data of several steps and their loss, which discount by one number."""
+        assert data.n_step is not None
+        waiting = data.n_step.default * data.num_envs.default
+        if data.warm_up_frames.default <= waiting:
+            message = (
+                f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
+                f"n_step * num_envs = {waiting} of them wait for later steps"
+            )
+            help = "write a larger `warm_up_frames`"
+            self.sink.add(rules.DOES_NOT_FIT.at(data.n_step.span, message, help=help))
+        gamma = self.numbers.settings.get("gamma") or self.numbers.default("gamma", 0.99)
+        own = any(param.name == "gamma" for param in loss.loss.params)
+        if own and "gamma" not in loss.settings:
+            loss = replace(loss, settings={**loss.settings, "gamma": gamma})
+        return replace(data, gamma=gamma), loss
 
     def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
         """Who acts, and how it explores."""

@@ -76,6 +76,7 @@ class LoopPlan:
         minibatch: the frames of an update, of on-policy data.
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
+        multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
         logged: further keyword arguments of the log.
@@ -90,6 +91,7 @@ class LoopPlan:
     minibatch: Text
     warm_up: bool
     updates: bool
+    multi_step: bool
     prioritized: bool
     evaluation: str
     logged: tuple[tuple[str, str], ...]
