@@ -5,6 +5,7 @@ Whether something is missing is known when what a pipeline extends is merged int
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
@@ -18,6 +19,11 @@ Size = Annotated[int | str, Field(union_mode="left_to_right")]
 """A whole number, or the name of one of `params`."""
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+
+
+def names_losses(keys: Iterable[str]) -> bool:
+    """Whether the keys of `loss:` are names of losses, `{agent: {ClipPPOLoss: {}}}`, and not the class of the only one."""
+    return any(key[:1].islower() for key in keys)
 
 
 def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
@@ -56,6 +62,8 @@ class NetworkBody(Declaration):
         support: of distributional action values, the values whose probabilities it gives.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
+        per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
+            `all`, parameters of its own for each, which sees what all observe.
         doc: one line.
     """
 
@@ -72,6 +80,7 @@ class NetworkBody(Declaration):
     support: Support | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
+    per: Literal["group", "agent", "all"] | None = None
     doc: str = ""
 
 
@@ -127,6 +136,7 @@ class Estimating(Declaration):
     td1: EstimatorNumbers | None = None
     td_lambda: EstimatorNumbers | None = None
     gae: EstimatorNumbers | None = None
+    multi_agent_gae: EstimatorNumbers | None = None
     vtrace: EstimatorNumbers | None = None
     when: Literal["batch", "epoch"] = "batch"
 
@@ -310,12 +320,14 @@ class Evaluate(Declaration):
         episodes: episodes of each.
         env: the environment, where it is not that of the pipeline.
         deterministic: whether the policy takes its likeliest action.
+        of: the group of agents whose return it is that `stop` and the curve mean.
     """
 
     every: Quantity | None = None
     episodes: Quantity | None = None
     env: str | None = None
     deterministic: bool = True
+    of: str | None = None
 
 
 class Stop(Declaration):
@@ -358,9 +370,10 @@ class Pipeline(DeclaredClass):
         params: hyper-parameters that are used twice, or want a name.
         networks: by the name of the loss's network.
         policy: who acts.
-        loss: the loss, with its arguments.
-        terms: the terms of the loss that are trained; by default all that it has.
-        value_estimator: that of the loss.
+        loss: the loss, with its arguments; or several by name. One that is named like a group of agents is of that group.
+        terms: the terms of the loss that are trained; by default all that it has. Those of several losses have the name of
+            theirs in front.
+        value_estimator: that of the losses.
         data: where they come from.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.

@@ -14,6 +14,7 @@ from typing import Any
 
 import specgen_std.pipelines
 import torch
+from specgen_runtime.objectives import LossModule
 from specgen_std.chains.pendulum import PendulumTrain
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(specgen_std.pipelines.__path__))
@@ -63,6 +64,11 @@ def recorded_pendulum() -> str:
 def optimizers(parts: Any) -> dict[str, torch.optim.Optimizer]:
     """Its optimizers, by their attributes."""
     return {name: value for name, value in vars(parts).items() if isinstance(value, torch.optim.Optimizer)}
+
+
+def losses(parts: Any) -> list[LossModule]:
+    """Its losses."""
+    return [value for value in vars(parts).values() if isinstance(value, LossModule)]
 
 
 def leaves(state: Any, path: str = "") -> dict[str, Any]:

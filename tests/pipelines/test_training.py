@@ -15,6 +15,7 @@ from tests.pipelines.small import (
     NAMES,
     differing,
     leaves,
+    losses,
     optimizers,
     parts_class,
     pipeline,
@@ -42,8 +43,12 @@ def equal(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 def targets(parts: Any) -> list[torch.Tensor]:
     """Copies of the target parameters of its loss."""
-    names = [name for name in vars(type(parts.loss)).get("__annotations__", ()) if name.startswith("target_")]
-    found = [getattr(parts.loss, name, None) for name in names]
+    found = [
+        getattr(loss, name, None)
+        for loss in losses(parts)
+        for name in vars(type(loss)).get("__annotations__", ())
+        if name.startswith("target_")
+    ]
     values = [one for one in found if one is not None]
     return [leaf.clone() for one in values for leaf in one.values(True, True)]
 
@@ -72,7 +77,7 @@ def test_all_that_the_loss_trains_is_moved_by_one_optimizer(module: ModuleType) 
         for one in group["params"]
     ]
     assert len(moved) == len(set(moved))
-    trained = {id(one) for one in parts.loss.parameters() if one.requires_grad}
+    trained = {id(one) for loss in losses(parts) for one in loss.parameters() if one.requires_grad}
     assert set(moved) == trained
 
 
@@ -109,8 +114,9 @@ def _updates_of(config: Any) -> int:
     if hasattr(config, "total_updates"):
         return int(config.total_updates)
     if hasattr(config, "epochs"):
-        size = config.minibatch_size if hasattr(config, "minibatch_size") else 1
-        return int(config.total_frames * config.epochs // size)
+        frames = config.num_envs * config.num_steps
+        parts = config.minibatches if hasattr(config, "minibatches") else frames // config.minibatch_size
+        return int(config.total_frames // frames * config.epochs * parts)
     batches = (config.total_frames - config.warm_up_frames) // (config.num_envs * config.num_steps) + 1
     return int(batches * config.updates)
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c5ca25bba0f11b4410edd8a178d44bb161a084eeae85e7a55ec69a5c761e4874
+# specgen: sha256=b9f3671cf2524338d9d5db44ae8876b6859b6f02f667c36c1fda73e42e23230e
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -159,13 +159,13 @@ class CQLPendulum:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = CQLLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
             min_q_weight=config.min_q_weight,
             action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=21cb8a4aae465705edf5d7a7822986291421107c77786b2737568b4501626093
+# specgen: sha256=94ffccc5bbfe8eeca80c126b5fe3a2ee0a16f4e13e32b51ea400880405407e1a
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class PPOCartPole:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -139,7 +140,6 @@ class PPOCartPole:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cd92dc47305235bc37838941a524bd16a3b06d63e43ecaf29c522b4fed4a6d48
+# specgen: sha256=273e3665549ee8dc182ccb7f493254bef9d89b701d8a75f9079e47a4aff1b11b
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ class PPOPendulum:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -149,7 +150,6 @@ class PPOPendulum:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)

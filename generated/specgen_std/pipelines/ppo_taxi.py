@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d9abcffc36f51af63f267fce635abad4c26e8757fd339ff152bcccee04b0f608
+# specgen: sha256=6ac2e32de2dddda6a53727c59cee40daaf763512060c20739480e6883c342c51
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class PPOTaxi:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -144,7 +145,6 @@ class PPOTaxi:
             critic_coeff=config.critic_coeff,
             entropy_coeff=config.entropy_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0eb6c35f969a75268f17f9d47cf6d6c270122e891fba2465b35fee3e12c0c416
+# specgen: sha256=b66b1f0509f3ae55bc7976c8259a601b3256d31845c1ee22b1d91b8a2d2947ea
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -163,6 +163,7 @@ class REDQPendulum:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = REDQLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -170,7 +171,6 @@ class REDQPendulum:
             sub_sample_len=config.sub_sample_len,
             action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3cb3c4739740a922ca87a20e7bc72b699a48faa93825afdb4db360b96f88ffe7
+# specgen: sha256=ce92adf157e88eab9077710a4d8cb4339c41fa1dc42e0e0e29c171fe31085722
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -156,12 +156,12 @@ class SACMountainCar:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = SACLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
             action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

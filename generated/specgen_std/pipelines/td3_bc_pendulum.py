@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d2936229a0157807258d506d0a06a3497c38fb51ce55c3e09405bfd887db5634
+# specgen: sha256=1263810c0c6be2deab1363e1752f7af558a3b5872396e45c0aed6270afdde2b3
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ class TD3BCPendulum:
         self.actor_network = actor_network()
         self.qvalue_network = qvalue_network()
         self.policy = self.actor_network
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = TD3BCLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
             alpha=config.alpha,
             action_spec=self.eval_env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=718120618413210481cce7163ddb1c04d3607e50e75d86d8643a66e94fdbaef2
+# specgen: sha256=6941eddd8329e030200f56c51d8d63a895516ecdf84f35ac4fcbc42bf76bdbc6
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ class TD3Pendulum:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
+        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss = TD3Loss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -173,7 +174,6 @@ class TD3Pendulum:
             noise_clip=config.noise_clip,
             action_spec=self.env.action_spec_unbatched,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(

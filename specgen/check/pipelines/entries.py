@@ -7,10 +7,9 @@ from typing import Literal
 
 from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
-    Estimation,
     PipelineData,
-    PipelineEnv,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
@@ -44,17 +43,17 @@ class Written:
 
 def written(
     env: PipelineEnv,
-    acting: PipelineNetwork,
-    estimation: Estimation | None,
-    loss: PipelineLoss,
+    acting: tuple[PipelineNetwork, ...],
+    losses: tuple[PipelineLoss, ...],
     data: PipelineData,
 ) -> Iterator[Written]:
-    """Everything that is written before the loss reads, in order."""
+    """Everything that is written before the losses read, in order."""
     for entry in env.entries.values():
         if entry.role != "reward":
             yield Written(entry.dotted, "reset", f"`{env.name}`")
-    for key in _of_network(acting):
-        yield Written(dotted(key), "act", f"the policy `{acting.name}`")
+    for network in acting:
+        for key in _of_network(network):
+            yield Written(dotted(key), "act", f"the policy `{network.name}`")
     for entry in env.entries.values():
         yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`")
     if isinstance(data, ReplayData):
@@ -63,7 +62,10 @@ def written(
             yield Written("priority_weight", "sample", "the sampler")
         if data.n_step is not None:
             yield Written("steps_to_next_obs", "sample", "the sum over several steps")
-    if estimation is not None and estimation.when is not None:
+    for loss in losses:
+        estimation = loss.estimation
+        if estimation is None or estimation.when is None:
+            continue
         for role in loss.loss.roles:
             if role.missing == "estimate":
                 yield Written(dotted(role.key), "estimate", f"the estimator `{estimation.kind}`")
@@ -75,9 +77,8 @@ def written(
 def _of_network(network: PipelineNetwork) -> Iterator[Key]:
     """What a network writes when it acts."""
     match network.head:
-        case PolicyHead(family, action, log_prob_key=log_prob):
-            for name in family.parameters:
-                yield (name,)
+        case PolicyHead(action=action, log_prob_key=log_prob) as head:
+            yield from head.parameter_keys
             yield action.key
             if log_prob is not None:
                 yield log_prob

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry, Parameter, dotted
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineEnv
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules

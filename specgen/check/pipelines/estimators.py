@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from specgen.check.model import dotted
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
@@ -11,6 +14,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
@@ -21,11 +25,34 @@ _NUMBERS = {
     "td_lambda": ("gamma", "lmbda"),
     "gae": ("gamma", "lmbda"),
     "vtrace": ("gamma",),
+    "multi_agent_gae": ("gamma", "lmbda"),
 }
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
-def read_estimation(
+def with_estimators(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    losses: tuple[PipelineLoss, ...],
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> tuple[PipelineLoss, ...]:
+    """The losses with their value estimators; those that have none stay as they are, unless they are all."""
+    able = [loss for loss in losses if loss.loss.estimators] or losses[:1]
+    made: list[PipelineLoss] = []
+    wrong = False
+    for loss in losses:
+        found = None
+        if loss in able and not wrong:  # what is wrong is said once
+            found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+            wrong = found is None
+        made.append(replace(loss, estimation=found))
+    return tuple(made)
+
+
+def _estimation(
     file: SchemaFile,
     path: tuple[str, ...],
     pipeline: Pipeline,
@@ -53,6 +80,14 @@ def read_estimation(
         message = f"`{loss.loss.name}` has no estimator `{kind}`"
         help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
         sink.add(rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
+        return None
+    flags = [role for role in loss.loss.roles if role.name in ("done", "terminated")]
+    of_team = next((role for role in flags if role.accepted not in loss.keys), None)
+    if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
+        message = f"`{dotted(of_team.key)}` is of the whole team, and rewards are of each agent of `{loss.group.name}`"
+        help = "write `multi_agent_gae` in its place"
+        span = file.key_span(*path, *place, kind) if given else loss.span
+        sink.add(group_rules.TEAM_FLAGS.at(span, message, help=help))
         return None
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.distributions import Family
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
 ScaleKind = Literal["state", "parameter", "fixed"]
+Sharing = Literal["group", "agent", "all"]
 SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
 
@@ -60,38 +61,6 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class PipelineEnv:
-    """The environment of a pipeline, native, Gymnasium's or a chain, as its policy sees it.
-
-    Attributes:
-        name: its class.
-        module: the dotted module of that.
-        entries: what it returns, by dotted key; done flags and rewards among them.
-        actions: what it is given.
-        masks: the actions that have a mask, each with the key of that.
-        groups: its groups of agents.
-        batched: whether one object holds several environments, by `batch_size`.
-        arguments: what its constructor is given.
-        span: where the pipeline names it.
-    """
-
-    name: str
-    module: str
-    entries: Mapping[str, Entry]
-    actions: tuple[Entry, ...]
-    masks: Mapping[str, str]
-    groups: tuple[AgentGroup, ...]
-    batched: bool
-    span: Span
-    arguments: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def observations(self) -> tuple[Entry, ...]:
-        """What a policy may read."""
-        return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
-
-
-@dataclass(frozen=True)
 class PolicyHead:
     """The head of a policy: parameters of a distribution over the action.
 
@@ -110,6 +79,11 @@ class PolicyHead:
     value: Setting | None = None
     mask: Key | None = None
     log_prob_key: Key | None = None
+
+    @property
+    def parameter_keys(self) -> tuple[Key, ...]:
+        """Where the parameters of the distribution stand: beside the action."""
+        return tuple((*self.action.key[:-1], name) for name in self.family.parameters)
 
 
 @dataclass(frozen=True)
@@ -148,8 +122,10 @@ class PipelineNetwork:
     """A network of a pipeline.
 
     Attributes:
-        name: that of the loss's network, and the attribute of the parts.
+        name: its name under `networks:`.
         role: the loss's network.
+        group: the agents that it is of; None where there is one only.
+        per: how those share it.
         inputs: what it reads, in order.
         cells: the sizes of its hidden layers.
         activation: what stands behind each.
@@ -170,6 +146,13 @@ class PipelineNetwork:
     head: PolicyHead | QValueHead | ValueHead
     doc: str
     span: Span
+    group: AgentGroup | None = None
+    per: Sharing = "group"
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of the parts, and the function that makes it."""
+        return self.name.replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -190,35 +173,41 @@ class Acting:
     """Who acts: a network, and how it explores.
 
     Attributes:
-        network: the network.
+        networks: the network; with groups of agents one of each.
         exploration: what it does besides.
         random_frames: frames at first in which actions are random.
     """
 
-    network: PipelineNetwork
+    networks: tuple[PipelineNetwork, ...]
     exploration: Exploration | None = None
     random_frames: Setting | None = None
 
 
 @dataclass(frozen=True)
 class PipelineLoss:
-    """The loss of a pipeline with its arguments.
+    """A loss of a pipeline with its arguments.
 
     Attributes:
-        loss: the loss.
-        module: the dotted module of its class.
+        name: its name; empty for the only one.
+        loss: the loss, with the keys that its roles have in this pipeline.
+        keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
+        group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
         terms: the names of its terms, as it has them with these arguments.
         metrics: those of its metrics.
         targets: the networks that have target parameters.
-        trained: the networks and learned numbers that each term trains.
+        trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
         span: where the pipeline names it.
+        estimation: its value estimator.
     """
 
+    name: str
     loss: CheckedLoss
+    keys: Mapping[str, Key]
+    group: AgentGroup | None
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
     arguments: Mapping[str, object]
@@ -228,6 +217,23 @@ class PipelineLoss:
     trained: Mapping[str, tuple[str, ...]]
     draws: bool
     span: Span
+    estimation: Estimation | None = None
+
+    def part(self, name: str) -> str:
+        """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
+        return f"{self.name}_{name}" if self.name else name
+
+    @property
+    def learned(self) -> Mapping[str, str]:
+        """Its learned numbers, by their names in the pipeline."""
+        return {
+            f"{self.name}.{one.name}" if self.name else one.name: one.name for one in self.loss.learnables
+        }
+
+    @property
+    def terms_by_name(self) -> Mapping[str, str]:
+        """Its terms, by their names in the pipeline."""
+        return {f"{self.name}.{one}" if self.name else one: one for one in self.terms}
 
     @property
     def trainable(self) -> tuple[str, ...]:
@@ -295,11 +301,7 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates.
-
-    Attributes:
-        every: updates between two of its steps.
-    """
+    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
     kind: Literal["soft", "hard"]
     amount: Setting
@@ -343,6 +345,7 @@ class Limits:
         deterministic: whether the policy takes its likeliest action there.
         checkpoint_every: frames, or updates, between two checkpoints.
         keep: how many checkpoints are kept.
+        measured: of groups of agents, that whose return it is.
     """
 
     frames: Setting | None
@@ -353,6 +356,7 @@ class Limits:
     deterministic: bool
     checkpoint_every: Setting
     keep: int
+    measured: str | None = None
 
 
 @dataclass(frozen=True)
@@ -361,6 +365,7 @@ class CheckedPipeline:
 
     Attributes:
         settings: its hyper-parameters, in order.
+        losses: the only one, or several that have names.
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
     """
@@ -372,10 +377,21 @@ class CheckedPipeline:
     settings: tuple[Setting, ...]
     networks: tuple[PipelineNetwork, ...]
     acting: Acting
-    loss: PipelineLoss
-    estimation: Estimation | None
+    losses: tuple[PipelineLoss, ...]
     data: PipelineData
     targets: TargetUpdates | None
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     seed: int
+
+    @property
+    def estimated(self) -> tuple[PipelineLoss, ...]:
+        """The losses whose value estimator runs before them."""
+        return tuple(
+            one for one in self.losses if one.estimation is not None and one.estimation.when is not None
+        )
+
+    @property
+    def groups(self) -> tuple[AgentGroup, ...]:
+        """The groups of agents that learn."""
+        return tuple(dict.fromkeys(one.group for one in self.losses if one.group is not None))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import ATOMS, FIELDS, FIXED_SCALE, V_MAX, V_MIN
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
-    PipelineEnv,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
@@ -22,6 +23,7 @@ from specgen.check.pipelines.model import (
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
+from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
@@ -42,37 +44,23 @@ class NetworkReader:
         pipeline: Pipeline,
         env: PipelineEnv,
         loss: LossArguments,
+        declared: Mapping[str, str],
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.env, self.loss, self.numbers = env, loss, numbers
+        self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
-        declared = self.pipeline.networks
-        roles = self.loss.loss.networks_by_name
         complete = True
-        for name in declared:
-            if name not in roles:
-                complete = False
-                span = self.file.key_span(*self.path, "networks", name)
-                help = suggestion(name, roles) or f"its networks are {', '.join(f'`{one}`' for one in roles)}"
-                message = f"`{self.loss.loss.name}` has no network `{name}`"
-                self.sink.add(rules.NETWORK.at(span, message, help=help))
         made: list[PipelineNetwork] = []
-        for name, role in roles.items():
-            if name not in declared:
-                if not role.optional:
-                    complete = False
-                    span = self.file.key_span(*self.path)
-                    message = f"`{self.loss.loss.name}` needs a network `{name}`"
-                    help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
-                    misspelt = any(suggestion(one, (name,)) for one in declared if one not in roles)
-                    if not misspelt:
-                        self.sink.add(rules.NETWORK.at(span, message, help=help))
+        for role in self.loss.loss.networks:
+            name = self.declared.get(role.name)
+            if name is None:
+                complete = complete and role.optional
                 continue
-            found = self._network(name, role, declared[name])
+            found = self._network(name, role, self.pipeline.networks[name])
             if found is not None:
                 made.append(found)
             complete = complete and found is not None
@@ -91,6 +79,8 @@ class NetworkReader:
             message = f"`{name}` says no layers"
             self.sink.add(rules.CHOICE.at(span, message, help=f"write `{name}: {{mlp: [64, 64]}}`"))
             return None
+        if body.per is not None:
+            self._check_per(name, role, body.per)
         inputs = self._inputs(name, role, body)
         cells = self._cells(name, body)
         found = self._head(name, role, body)
@@ -108,7 +98,20 @@ class NetworkReader:
             head=head,
             doc=" ".join((body.doc or role.doc).split()),
             span=span,
+            group=self.loss.group,
+            per=body.per or "group",
         )
+
+    def _check_per(self, name: str, role: LossNetwork, per: str) -> None:
+        """Report agents of a network that is of no group, and a policy that no agent could follow by itself."""
+        span = self.file.key_span(*self.path, "networks", name, "per")
+        if self.loss.group is None:
+            message = f"`{name}` is of no group of agents"
+            self.sink.add(group_rules.AGENTS_OF_NETWORK.at(span, message, help="leave out `per`"))
+        elif per == "all" and (role.policy or self._writes_action(role)):
+            message = f"each agent's action depends on what all of `{self.loss.group.name}` observe"
+            help = "leave out `per` for a policy that each agent can follow by itself"
+            self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
 
     def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
         made: list[int | Setting] = []
@@ -134,6 +137,7 @@ class NetworkReader:
         """What a network reads: what it says, what the loss says, or all that is observed."""
         known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
+        group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
         for index, key in enumerate(body.in_):
             if key not in known:
@@ -146,7 +150,7 @@ class NetworkReader:
             found.append(known[key])
         if not body.in_:
             for one in role.inputs or ("observation",):
-                key = keys.get(one, one)
+                key = keys.get(one, dotted((*group, one)))
                 if key in known:
                     found.append(known[key])
                 elif one == "observation":
@@ -162,8 +166,8 @@ class NetworkReader:
         if wrong is not None or not found:
             span = self.file.key_span(*self.path, "networks", name)
             if wrong is None:
-                seen = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
-                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {seen}"
+                there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
+                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             else:
                 message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
                 if is_index(wrong):
@@ -227,6 +231,8 @@ class NetworkReader:
         """The action that a network is about."""
         if len(self.env.actions) == 1:
             return self.env.actions[0]
+        if self.env.groups:
+            return None  # reported with the losses
         span = self.file.key_span(*self.path, "networks", name)
         many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
         message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
@@ -291,7 +297,7 @@ class NetworkReader:
             return None
         mask = self._mask(action)
         certain = not role.policy
-        family = self._family(name, body, action, masked=mask is not None, certain=certain)
+        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
         if family is None:
             return None
         scale, value = self._scale(name, body, family)
@@ -304,7 +310,7 @@ class NetworkReader:
         return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
 
     def _family(
-        self, name: str, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
     ) -> Family | None:
         here = (*self.path, "networks", name)
         default = default_family(action, masked=masked, certain=certain)
@@ -323,7 +329,7 @@ class NetworkReader:
             message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
         elif certain and not family.certain:
             message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
-        elif family.certain and not certain and not self.loss.loss.networks_by_name[name].certain:
+        elif family.certain and not certain and not role.certain:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
@@ -345,10 +351,12 @@ class NetworkReader:
         place = ("networks", name, "scale")
         if body.scale.parameter is not None and body.scale.fixed is None:
             return "parameter", self.numbers.setting(
-                *place, "parameter", owner=name, fact=FIELDS["parameter"]
+                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
             )
         if body.scale.fixed is not None and body.scale.parameter is None:
-            return "fixed", self.numbers.setting(*place, "fixed", owner=name, fact=FIXED_SCALE)
+            return "fixed", self.numbers.setting(
+                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
+            )
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None

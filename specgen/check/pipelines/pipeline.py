@@ -7,19 +7,21 @@ from dataclasses import replace
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
+from specgen.check.pipelines.assigned import assigned
 from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
-from specgen.check.pipelines.estimators import read_estimation
+from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.fields import TARGETS_EVERY
+from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import read_loss, with_networks
+from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
     Exploration,
     OnPolicyData,
-    PipelineEnv,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
@@ -33,7 +35,9 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.values import dataclass
@@ -92,54 +96,75 @@ class _Pipeline:
         env = environment(
             self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
         )
-        arguments = read_loss(
+        arguments = read_losses(
             self.file,
             self.path,
             dict(self.visible.losses),
             self.visible.declared_losses,
+            env,
             self.numbers,
             self.sink,
         )
         data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
         if env is None or arguments is None:
             return None
-        networks = NetworkReader(
-            self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
-        ).networks()
-        if networks is None:
+        if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
-        loss = with_networks(arguments, networks, pipeline.terms, self.file, self.sink)
-        estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
-        acting = self._acting(env, loss, isinstance(data, RecordedData))
-        targets = self._targets(loss)
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        if declared is None:
+            return None
+        made: list[PipelineLoss] = []
+        for one, names in zip(arguments, declared, strict=True):
+            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
+            networks = reader.networks()
+            if networks is not None:
+                made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
+        if len(made) < len(arguments):
+            return None
+        self._check_terms(arguments)
+        losses = with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
+        acting = self._acting(env, losses, isinstance(data, RecordedData))
+        targets = self._targets(losses)
         assert pipeline.optimizer is not None
-        reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
-        optimizers = reader.optimizers(pipeline.optimizer)
+        optimizers = OptimizerReader(self.file, self.path, losses, self.numbers, self.sink).optimizers(
+            pipeline.optimizer
+        )
         if isinstance(data, ReplayData) and data.n_step is not None:
-            data, loss = self._discounted(data, loss)
+            data, losses = self._discounted(data, losses)
         limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is None or acting is None or limits is None:
             return None
-        self._check_data(loss, data, acting)
-        rows = tuple(written(env, acting.network, estimation, loss, data))
+        self._check_data(losses, data, acting)
+        rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
-            check_reads(loss, arguments.given([one.name for one in networks]), rows, self.sink)
+            for one, loss in zip(arguments, losses, strict=True):
+                given = one.given([network.role.name for network in loss.networks])
+                check_reads(loss, given, rows, self.sink)
         return CheckedPipeline(
             name=self.name,
             module=self.module,
             doc=" ".join(pipeline.doc.split()),
             env=env,
             settings=tuple(self.numbers.settings.values()),
-            networks=networks,
+            networks=tuple(network for loss in losses for network in loss.networks),
             acting=acting,
-            loss=loss,
-            estimation=estimation,
+            losses=losses,
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=limits,
+            limits=replace(limits, measured=measured),
             seed=pipeline.seed,
         )
+
+    def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:
+        """Report terms that are of none of several losses."""
+        for index, name in enumerate(self.pipeline.terms):
+            if not any(name.startswith(f"{loss.name}.") or not loss.name for loss in losses):
+                span = self.file.span(*self.path, "terms", index)
+                message = f"`{name}` is a term of none of several losses"
+                help = f"write the loss in front: `{losses[0].name}.{name}`"
+                self.sink.add(forms.UNKNOWN_TERM.at(span, message, help=help))
 
     def _has_parts(self) -> bool:
         """Whether all parts are there that a pipeline needs."""
@@ -159,8 +184,10 @@ class _Pipeline:
             )
         return not missing
 
-    def _discounted(self, data: ReplayData, loss: PipelineLoss) -> tuple[ReplayData, PipelineLoss]:
-        """Data of several steps and their loss, which discount by one number."""
+    def _discounted(
+        self, data: ReplayData, losses: tuple[PipelineLoss, ...]
+    ) -> tuple[ReplayData, tuple[PipelineLoss, ...]]:
+        """Data of several steps and the losses, which discount by one number."""
         assert data.n_step is not None
         waiting = data.n_step.default * data.num_envs.default
         if data.warm_up_frames.default <= waiting:
@@ -171,21 +198,25 @@ class _Pipeline:
             help = "write a larger `warm_up_frames`"
             self.sink.add(rules.DOES_NOT_FIT.at(data.n_step.span, message, help=help))
         gamma = self.numbers.settings.get("gamma") or self.numbers.default("gamma", 0.99)
-        own = any(param.name == "gamma" for param in loss.loss.params)
-        if own and "gamma" not in loss.settings:
-            loss = replace(loss, settings={**loss.settings, "gamma": gamma})
-        return replace(data, gamma=gamma), loss
+        given = tuple(
+            replace(one, settings={**one.settings, "gamma": gamma})
+            if any(param.name == "gamma" for param in one.loss.params)
+            else one
+            for one in losses
+        )
+        return replace(data, gamma=gamma), given
 
-    def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
+    def _acting(self, env: PipelineEnv, losses: tuple[PipelineLoss, ...], recorded: bool) -> Acting | None:
         """Who acts, and how it explores."""
         declared = self.pipeline.policy
-        by_name = {network.name: network for network in loss.networks}
-        able = [one for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)]
+        able = [
+            one for loss in losses for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)
+        ]
         able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
         place = (*self.path, "policy")
         if declared is not None and declared.of is not None:
-            chosen = by_name.get(declared.of)
-            if chosen not in able:
+            chosen = [one for one in able if one.name == declared.of]
+            if not chosen:
                 span = self.file.span(*place, "of")
                 names = [network.name for network in able]
                 help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
@@ -193,31 +224,31 @@ class _Pipeline:
                 return None
         elif not able:
             span = self.file.key_span(*self.path, "loss")
-            message = f"no network of `{loss.loss.name}` gives an action"
-            self.sink.add(rules.NETWORK.at(span, message))
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action"))
             return None
         else:
-            chosen = able[0]
-        assert chosen is not None
+            chosen = list({one.group: one for one in reversed(able)}.values())
+            chosen.sort(key=able.index)
         exploration = self._exploration(chosen)
         random_frames = self.numbers.setting("policy", "random_frames")
-        draws = isinstance(chosen.head, PolicyHead) and not chosen.head.family.certain
-        if exploration is None and not draws and not recorded and not self._said_explore():
+        sure = [one for one in chosen if not isinstance(one.head, PolicyHead) or one.head.family.certain]
+        if exploration is None and sure and not recorded and not self._said_explore():
             span = self.file.key_span(*self.path)
             action = (
                 "epsilon_greedy: {eps: 0.1}"
-                if isinstance(chosen.head, QValueHead)
+                if isinstance(sure[0].head, QValueHead)
                 else "gaussian: {sigma: 0.1}"
             )
-            message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
+            message = f"`{sure[0].name}` acts by what it holds for best, and never tries anything else"
             help = f"write `policy: {{explore: {{{action}}}}}`"
             self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
-        return Acting(chosen, exploration, random_frames)
+        return Acting(tuple(chosen), exploration, random_frames)
 
     def _said_explore(self) -> bool:
         return self.pipeline.policy is not None and self.pipeline.policy.explore is not None
 
-    def _exploration(self, network: PipelineNetwork) -> Exploration | None:
+    def _exploration(self, networks: list[PipelineNetwork]) -> Exploration | None:
         declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
         if declared is None:
             return None
@@ -228,7 +259,11 @@ class _Pipeline:
             self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
             return None
         (kind,) = kinds
-        head = network.head
+        if len(networks) > 1:
+            message = "a policy of several groups explores by drawing; other ways are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
+            return None
+        head = networks[0].head
         discrete = isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
         action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
         if discrete != (kind == "epsilon_greedy"):
@@ -248,19 +283,20 @@ class _Pipeline:
             return Exploration("epsilon_greedy", amount)
         return Exploration("gaussian", amount)
 
-    def _targets(self, loss: PipelineLoss) -> TargetUpdates | None:
+    def _targets(self, losses: tuple[PipelineLoss, ...]) -> TargetUpdates | None:
         """How target parameters follow; reported where there are none, or nobody moves them."""
         declared = self.pipeline.target_updater
-        names = ", ".join(f"`{name}`" for name in loss.targets)
+        moved = next((loss for loss in losses if loss.targets), None)
         if declared is None:
-            if loss.targets:
-                message = f"`{loss.loss.name}` has targets of {names}, and nobody moves them"
+            if moved is not None:
+                names = ", ".join(f"`{name}`" for name in moved.targets)
+                message = f"`{moved.loss.name}` has targets of {names}, and nobody moves them"
                 help = "write `target_updater: {soft: {tau: 0.005}}`"
-                self.sink.add(rules.NO_TARGET_UPDATER.at(loss.span, message, help=help))
+                self.sink.add(rules.NO_TARGET_UPDATER.at(moved.span, message, help=help))
             return None
         span = self.file.key_span(*self.path, "target_updater")
-        if not loss.targets:
-            message = f"`{loss.loss.name}` has no targets that could be moved"
+        if moved is None:
+            message = f"`{losses[0].loss.name}` has no targets that could be moved"
             self.sink.add(rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
             return None
         kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
@@ -277,19 +313,21 @@ class _Pipeline:
         every = self.numbers.setting("target_updater", "every", fact=TARGETS_EVERY)
         return TargetUpdates("soft" if kind == "soft" else "hard", amount, every)
 
-    def _check_data(self, loss: PipelineLoss, data: object, acting: Acting) -> None:
-        """Whether the loss can learn from these data."""
-        name = loss.loss.name
-        weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-        on_policy = weighs and isinstance(acting.network.head, PolicyHead)
-        if on_policy and not isinstance(data, OnPolicyData):
-            span = self.file.key_span(*self.path, "data")
-            message = f"`{name}` learns from what the present policy did"
-            help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
-            self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
+    def _check_data(self, losses: tuple[PipelineLoss, ...], data: object, acting: Acting) -> None:
+        """Whether the losses can learn from these data."""
+        for loss in losses:
+            weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
+            policy = any(one in loss.networks and isinstance(one.head, PolicyHead) for one in acting.networks)
+            if weighs and policy and not isinstance(data, OnPolicyData):
+                span = self.file.key_span(*self.path, "data")
+                message = f"`{loss.loss.name}` learns from what the present policy did"
+                help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
+                self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
+                break
         if getattr(data, "sampler", "") == "prioritized" and not any(
-            write.name == "priority" for write in loss.loss.writes
+            write.name == "priority" for loss in losses for write in loss.loss.writes
         ):
             span = self.file.key_span(*self.path, "data", "replay", "sampler")
-            message = f"frames are drawn by priorities, and `{name}` writes none"
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            message = f"frames are drawn by priorities, and {who} writes none"
             self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))

@@ -26,6 +26,7 @@ _MODULES = (
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
+    "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
     "OneHot",
@@ -64,8 +65,9 @@ PIPELINE_IMPORTS: dict[str, Import] = {
 
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
-    """What the module of a pipeline may import, with its environment and its loss."""
-    own = [(pipeline.env.module, pipeline.env.name), (pipeline.loss.loss.module, pipeline.loss.loss.name)]
+    """What the module of a pipeline may import, with its environment and its losses."""
+    own = [(pipeline.env.module, pipeline.env.name)]
+    own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 
 

@@ -32,11 +32,27 @@ class StatePlan:
 
 
 @dataclass(frozen=True)
+class LossPlan:
+    """A loss in an update.
+
+    Attributes:
+        part: the attribute.
+        variable: what it gives.
+        metrics: the fields of the metrics that come from it, each with the entry.
+    """
+
+    part: str
+    variable: str
+    metrics: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class UpdatePlan:
     """What an update does, in order.
 
     Attributes:
-        terms: the terms of the loss that are summed in each update.
+        losses: the losses.
+        terms: their terms that are summed in each update.
         delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
         optimizers: the attributes of the optimizers.
         norms: the norms of gradients that are logged, each with the statement that gives it.
@@ -44,8 +60,9 @@ class UpdatePlan:
         targets: whether targets follow.
     """
 
-    terms: tuple[str, ...]
-    delayed_terms: tuple[tuple[str, tuple[str, ...]], ...]
+    losses: tuple[LossPlan, ...]
+    terms: tuple[Text, ...]
+    delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
     optimizers: tuple[str, ...]
     norms: tuple[tuple[str, Text], ...]
     steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
@@ -72,14 +89,16 @@ class LoopPlan:
         total: the hyper-parameter that says how many.
         stop_return: whether an evaluation may end it.
         scheduled: statements that set numbers which change in training, by the counter.
-        estimated: when the value estimator runs before the loss: once a batch, or before each pass.
+        estimated: when the value estimators run before the losses: once a batch, or before each pass.
+        estimators: their attributes.
         minibatch: the frames of an update, of on-policy data.
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
-        logged: further keyword arguments of the log.
+        returns: of groups of agents, each one's name and the key of its returns.
+        measured: the group by whose evaluation parameters are judged; empty without groups.
     """
 
     kind: str
@@ -88,13 +107,15 @@ class LoopPlan:
     stop_return: bool
     scheduled: tuple[Text, ...]
     estimated: str | None
+    estimators: tuple[str, ...]
     minibatch: Text
     warm_up: bool
     updates: bool
     multi_step: bool
     prioritized: bool
     evaluation: str
-    logged: tuple[tuple[str, str], ...]
+    returns: tuple[tuple[str, Text], ...]
+    measured: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +133,6 @@ class PipelinePlan:
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
         may_change: hyper-parameters that a resumed training may change.
-        metrics: fields of the metrics that come from the loss.
         update: what an update does.
         loop: the loop.
         keep: how many checkpoints are kept.
@@ -131,7 +151,6 @@ class PipelinePlan:
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
     may_change: tuple[str, ...]
-    metrics: tuple[str, ...]
     update: UpdatePlan
     loop: LoopPlan
     keep: int

@@ -36,7 +36,7 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
     lines, returns, uses = _body(network)
     return FunctionPlan(
-        network.name,
+        network.attribute,
         args,
         named(returns),
         tuple(_doc(network)),
@@ -49,7 +49,7 @@ def call_of(network: PipelineNetwork) -> Code:
     """The call of that function in the constructor of the parts."""
     function = network_function(network, "")
     arguments = {"config": "config", "generator": "self.exploring"}
-    return using(f"{network.name}({', '.join(arguments[one.name] for one in function.args)})")
+    return using(f"{network.attribute}({', '.join(arguments[one.name] for one in function.args)})")
 
 
 def _doc(network: PipelineNetwork) -> list[str]:
@@ -68,7 +68,13 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
             gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
-    return list(wrapped(f"Make a network from {reads}, to {gives}."))
+    agents = {
+        "group": " One for all agents, each by itself.",
+        "agent": " Each agent has parameters of its own.",
+        "all": " Each agent has parameters of its own, and sees what all observe.",
+    }
+    more = "" if network.group is None else agents[network.per]
+    return list(wrapped(f"Make a network from {reads}, to {gives}.{more}"))
 
 
 def _type(entry: Entry) -> str:
@@ -83,21 +89,28 @@ def _type(entry: Entry) -> str:
 
 
 def _layers(network: PipelineNetwork, uses: set[str]) -> str:
-    """The call of `MLP`, and what stands in front of it."""
+    """The call of `MLP`, or of `MultiAgentMLP` for agents that don't share all of it, and what stands in front of it."""
     index = network.inputs[0].spec if is_index(network.inputs[0]) else None
     inputs = index.classes if index is not None else sum(entry.stored_shape[0] for entry in network.inputs)
+    name = "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
+    uses.add(name)
     cells = ", ".join(f"config.{one.name}" if isinstance(one, Setting) else str(one) for one in network.cells)
     outputs = str(network.outputs)
     if isinstance(network.head, QValueHead) and network.head.support is not None:
         outputs = f"(config.{network.head.support.atoms.name}, {outputs})"
-    words = [f"in_features={inputs}", f"out_features={outputs}", f"num_cells=[{cells}]"]
+    words = [f"in_features={inputs}", f"out_features={outputs}"]
+    if network.group is not None and name == "MultiAgentMLP":
+        central = literal(network.per == "all")
+        words = [f"n_agent_inputs={inputs}", f"n_agent_outputs={network.outputs}"]
+        words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
+    words.append(f"num_cells=[{cells}]")
     words.append(f"activation_class={_ACTIVATIONS[network.activation]}")
     if network.layer_norm:
         words.append("norm_class=nn.LayerNorm")
         words.append(
             f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
         )
-    layers = f"MLP({', '.join(words)})"
+    layers = f"{name}({', '.join(words)})"
     if index is None:
         return layers
     uses.add("OneHot")
@@ -110,7 +123,7 @@ def _keys(entries: tuple[Entry, ...]) -> str:
 
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
-    uses = {"MLP", "nn"}
+    uses = {"nn"}
     layers, inputs = _layers(network, uses), _keys(network.inputs)
     match network.head:
         case ValueHead(key):
@@ -151,15 +164,14 @@ def _policy(
         words = [str(size), f"init_value=math.log(config.{head.value.name})"]
         words += ["make_param=False"] if head.scale == "fixed" else []
         lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
-    names = [literal(name) for name in family.parameters]
+    names = [key_text(key) for key in head.parameter_keys]
     lines.append(f"module = SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])")
     in_keys = f"[{', '.join(names)}]"
     if head.mask is not None:
-        in_keys = f'{{"logits": "logits", "mask": {key_text(head.mask)}}}'
-    distribution = family.class_name
-    uses.add(distribution)
+        in_keys = f'{{"logits": {names[0]}, "mask": {key_text(head.mask)}}}'
+    uses.add(family.class_name)
     words = ["module", f"in_keys={in_keys}", f"out_keys=[{key_text(head.action.key)}]"]
-    words.append(f"distribution_class={distribution}")
+    words.append(f"distribution_class={family.class_name}")
     if family.bounds:
         low, high = _bound(head.action.spec, "low"), _bound(head.action.spec, "high")
         words.append(f'distribution_kwargs={{"low": {low}, "high": {high}}}')

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
+    PipelineLoss,
     PipelineOptimizer,
     PolicyHead,
     QValueHead,
@@ -21,7 +22,14 @@ from specgen.plan.pipelines.networks import call_of
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
-_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda", "gae": "GAE", "vtrace": "VTrace"}
+_ESTIMATORS = {
+    "td0": "TD0",
+    "td1": "TD1",
+    "td_lambda": "TDLambda",
+    "gae": "GAE",
+    "vtrace": "VTrace",
+    "multi_agent_gae": "MAGAE",
+}
 
 
 def _part(name: str, value: Code) -> Code:
@@ -44,23 +52,29 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     if _explores(pipeline):
         yield _part("exploring", _generator("exploration"))
     for network in pipeline.networks:
-        yield _part(network.name, call_of(network))
+        yield _part(network.attribute, call_of(network))
     yield from _policy(pipeline)
     if not isinstance(data, RecordedData):
         yield _part("collector", _collector(pipeline))
-    yield _part("loss", _loss(pipeline))
-    if pipeline.loss.draws:
+    if any(loss.draws for loss in pipeline.losses):
         yield _part("drawing", _generator("loss"))
-        yield _part("loss.generator", using("self.drawing"))
-    if pipeline.estimation is not None and pipeline.estimation.when is not None:
-        yield _part("estimator", using("self.loss.value_estimator"))
-    if pipeline.targets is not None:
+    for loss in pipeline.losses:
+        part = loss.part("loss")
+        yield _part(part, _loss(pipeline, loss))
+        if loss.keys:
+            words = ", ".join(f"{role}={key_text(key)}" for role, key in loss.keys.items())
+            yield using(f"self.{part}.set_keys({words})")
+        if loss.draws:
+            yield _part(f"{part}.generator", using("self.drawing"))
+        if loss in pipeline.estimated:
+            yield _part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for loss in followed(pipeline):
+        assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
         word = "tau" if soft else "value_network_update_interval"
         name = "SoftUpdate" if soft else "HardUpdate"
-        yield _part(
-            "updater", using(f"{name}(self.loss, {word}=config.{pipeline.targets.amount.name})", name)
-        )
+        made = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
+        yield _part(loss.part("updater"), using(made, name))
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     yield from _data(pipeline)
@@ -68,9 +82,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
-    names = ["loss"]
-    if pipeline.targets is not None:
-        names.append("updater")
+    names = [loss.part("loss") for loss in pipeline.losses]
+    names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
     if not isinstance(data, RecordedData):
@@ -85,11 +98,16 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
         yield StatePlan(name, f"self.{name}.get_state()", f"self.{name}.set_state(state[{literal(name)}])")
 
 
+def followed(pipeline: CheckedPipeline) -> tuple[PipelineLoss, ...]:
+    """The losses whose targets follow."""
+    return tuple(loss for loss in pipeline.losses if loss.targets and pipeline.targets is not None)
+
+
 def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
     """The generators of random numbers, but for those that a buffer or a collector keeps itself."""
     if _explores(pipeline):
         yield "exploring"
-    if pipeline.loss.draws:
+    if any(loss.draws for loss in pipeline.losses):
         yield "drawing"
     if isinstance(pipeline.data, OnPolicyData):
         yield "shuffling"
@@ -115,10 +133,16 @@ def _env(pipeline: CheckedPipeline, size: str) -> Code:
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     acting = pipeline.acting
-    exploration, head = acting.exploration, acting.network.head
+    networks = ", ".join(f"self.{network.attribute}" for network in acting.networks)
+    exploration = acting.exploration
     if exploration is None or isinstance(pipeline.data, RecordedData):
-        yield _part("policy", using(f"self.{acting.network.name}"))
+        if len(acting.networks) == 1:
+            yield _part("policy", using(networks))
+        else:
+            yield _part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
         return
+    (network,) = acting.networks
+    head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
     words = ["self.env.action_spec_unbatched"]
     if exploration.kind == "epsilon_greedy":
@@ -137,7 +161,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
         words.append(f"action_key={key_text(head.action.key)}")
     words.append("generator=self.exploring")
     yield _part("exploration", using(f"{name}({', '.join(words)})", name))
-    made = f"SafeSequential(self.{acting.network.name}, self.exploration)"
+    made = f"SafeSequential({networks}, self.exploration)"
     yield _part("policy", using(made, "SafeSequential"))
 
 
@@ -156,9 +180,8 @@ def _collector(pipeline: CheckedPipeline) -> Code:
     return using(f"Collector({', '.join(words)})", "Collector")
 
 
-def _loss(pipeline: CheckedPipeline) -> Code:
-    loss = pipeline.loss
-    words = [f"{network.name}=self.{network.name}" for network in loss.networks]
+def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
+    words = [f"{network.role.name}=self.{network.attribute}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
@@ -167,7 +190,7 @@ def _loss(pipeline: CheckedPipeline) -> Code:
     elif "action_spec" in keywords:
         words.append("action_spec=self.eval_env.action_spec_unbatched")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
-    estimation = pipeline.estimation
+    estimation = loss.estimation
     if estimation is not None:
         given = [f"ValueEstimators.{_ESTIMATORS[estimation.kind]}"]
         given += [f"{name}=config.{setting.name}" for name, setting in estimation.settings.items()]
@@ -178,15 +201,19 @@ def _loss(pipeline: CheckedPipeline) -> Code:
 
 
 def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
-    networks = {network.name for network in pipeline.networks}
-    if set(optimizer.parts) == set(pipeline.loss.trainable):
-        moved = "self.loss.parameters()"
-    else:
-        found = [
-            f"*self.loss.{name}_params.parameters()" if name in networks else f"self.loss.{name}"
-            for name in optimizer.parts
+    found: list[str] = []
+    for loss in pipeline.losses:
+        part = f"self.{loss.part('loss')}"
+        mine = [name for name in loss.trainable if name in optimizer.parts]
+        if len(mine) == len(loss.trainable):
+            found.append(f"*{part}.parameters()")
+            continue
+        roles = {network.name: network.role.name for network in loss.networks}
+        found += [
+            f"*{part}.{roles[name]}_params.parameters()" if name in roles else f"{part}.{loss.learned[name]}"
+            for name in mine
         ]
-        moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
+    moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
     if "beta1" in settings or "beta2" in settings:
@@ -251,9 +278,9 @@ def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]
 
 
 def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
-    """What the loss reads of transitions; of the next records only where it reads any of these."""
+    """What losses read of transitions; of the next records only where they read any of these."""
     found: dict[Key, None] = {}
-    after = [role for role in pipeline.loss.loss.roles if role.after]
+    after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
     for network in pipeline.networks:
         for entry in network.inputs:
             found[entry.key] = None

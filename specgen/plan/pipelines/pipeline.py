@@ -21,13 +21,13 @@ from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
 from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
 from specgen.plan.pipelines.update import update_plan
+from specgen.plan.spec_text import key_text
 
 
 def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
     """Plan the module of a pipeline."""
     pipeline = checked.value
     config = config_plan(pipeline)
-    loss = pipeline.loss
     return PipelinePlan(
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
@@ -39,7 +39,6 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
         may_change=tuple(_may_change(pipeline)),
-        metrics=(*loss.terms, *loss.metrics),
         update=update_plan(pipeline),
         loop=_loop(pipeline),
         keep=pipeline.limits.keep,
@@ -84,14 +83,16 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         total=total.name,
         stop_return=limits.stop_return is not None,
         scheduled=scheduled,
-        estimated=None if pipeline.estimation is None else pipeline.estimation.when,
+        estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
+        estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
         minibatch=minibatch,
         warm_up=isinstance(data, ReplayData),
         updates=isinstance(data, ReplayData),
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
-        logged=(),
+        returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),
+        measured=limits.measured or "",
     )
 
 
@@ -152,6 +153,8 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield from ("ClassVar", "NestedKey")
     if isinstance(pipeline.data, ReplayData):
         yield "Sequence"
+    if pipeline.groups:
+        yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
     for one in pipeline.optimizers:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from specgen.check.pipelines.model import CheckedPipeline, PipelineOptimizer
-from specgen.plan.pipelines.model import UpdatePlan
-from specgen.plan.pipelines.parts import optimizer_part
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.literals import literal
+from specgen.plan.pipelines.model import LossPlan, UpdatePlan
+from specgen.plan.pipelines.parts import followed, optimizer_part
 
 
 def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
@@ -21,14 +22,16 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         for part in one.parts
     }
     every: dict[str, str | None] = {}
-    for term in pipeline.loss.terms:
-        found = {moved_every.get(part) for part in pipeline.loss.trained[term]}
-        every[term] = found.pop() if len(found) == 1 else None
+    for loss in pipeline.losses:
+        for term in loss.terms:
+            found = {moved_every.get(part) for part in loss.trained[term]}
+            every[f"{loss.part('losses')}[{literal(term)}]"] = found.pop() if len(found) == 1 else None
     if None not in every.values():
         every = dict.fromkeys(every)
     delayed = sorted({name for name in every.values() if name is not None})
     steps = groupby(_steps(pipeline), key=lambda step: step[0])
     return UpdatePlan(
+        losses=tuple(map(_loss, pipeline.losses)),
         terms=tuple(term for term, name in every.items() if name is None),
         delayed_terms=tuple(
             (name, tuple(term for term, other in every.items() if other == name)) for name in delayed
@@ -42,6 +45,11 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         steps=tuple((name, tuple(text for _, text in group)) for name, group in steps),
         targets=pipeline.targets is not None,
     )
+
+
+def _loss(loss: PipelineLoss) -> LossPlan:
+    metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
+    return LossPlan(loss.part("loss"), loss.part("losses"), metrics)
 
 
 def _norm(optimizer: PipelineOptimizer) -> str:
@@ -65,4 +73,5 @@ def _steps(pipeline: CheckedPipeline) -> Iterator[tuple[str | None, str]]:
         yield every, f"parts.{optimizer_part(one)}.step()"
     if pipeline.targets is not None:
         every = None if pipeline.targets.every is None else pipeline.targets.every.name
-        yield every, "parts.updater.step()"
+        for loss in followed(pipeline):
+            yield every, f"parts.{loss.part('updater')}.step()"
