@@ -149,7 +149,7 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
     if plan.groups:
         yield "ClassVar"
     if plan.picture is not None:
-        yield from ("ClassVar", "Picture", "RenderedEnv")
+        yield from ("ClassVar", "Picture")
     if plan.learners:
         yield "LearningChain"
     if plan.networks:
@@ -163,7 +163,7 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield from ("GeneratedPythonEnv", "Callable", plan.python.form)
         yield from (f"{env}{kind}" for kind in ("Protocol", "Reset", "Step", "Setup"))
     else:
-        yield "GeneratedEnv"
+        yield "GeneratedEnv" if plan.picture is None else "RenderedEnv"
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:

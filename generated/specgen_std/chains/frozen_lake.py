@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0a867dcd3b93bf251f61edf42b19d9111230618bcc460ec65bbdaead4a0810cc
+# specgen: sha256=649f65200fc0f69d0e9bcd4b6de5e739c9b8cdeb2f05fec475e9af59733a5615
 """Frozen lake ready for training."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -100,7 +100,7 @@ def frozen_lake_train_advance(
     )
 
 
-class FrozenLakeTrain(RenderedEnv, GeneratedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]):
+class FrozenLakeTrain(RenderedEnv["FrozenLakeTrainData", "FrozenLakeTrainSpecs"]):
     """Native frozen lake with the time limit of FrozenLake-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d66b5ba3cbdae5c538604f6b4037a9148955fcc8b37cdf6c93bc4e15b7c072c
+# specgen: sha256=0eae328959bea0c0771528e7ba4969bf1d09edaf439119873fd3a6426caaffd4
 """Taxi ready for training."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -107,7 +107,7 @@ def taxi_train_advance(
     )
 
 
-class TaxiTrain(RenderedEnv, GeneratedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
+class TaxiTrain(RenderedEnv["TaxiTrainData", "TaxiTrainSpecs"]):
     """Native taxi with the time limit of Taxi-v3, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.

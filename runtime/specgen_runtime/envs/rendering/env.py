@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.base import D, S
+from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.envs.rendering.picture import Image, Picture
 from specgen_runtime.envs.traced import is_traced
 
-if TYPE_CHECKING:
-    from specgen_runtime.envs.generated.env import GeneratedEnv as _Base
-else:
-    _Base = object
-
 __all__ = ["RenderedEnv"]
 
 
-class RenderedEnv(_Base):
-    """Mixin of generated environments that declare `render:`; it stands in front of `GeneratedEnv`.
+class RenderedEnv(GeneratedEnv[D, S]):
+    """Base of generated environments that declare `render:`.
 
     It keeps what the last reset or step returned, for `render()`. Rollouts keep nothing: draw what they return,
     `env.render(rollout)`, or call `env.render(tensordict)` in their `callback`.
