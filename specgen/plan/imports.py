@@ -176,7 +176,8 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
-    if plan.follows or plan.columns.maps or plan.columns.beside or plan.columns.shapes:
+    columns = plan.columns
+    if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):
         yield "as_ints"

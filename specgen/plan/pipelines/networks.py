@@ -155,10 +155,9 @@ def _policy(
     in_keys = f"[{', '.join(names)}]"
     if head.mask is not None:
         in_keys = f'{{"logits": {names[0]}, "mask": {key_text(head.mask)}}}'
-    distribution = family.class_name
-    uses.add(distribution)
+    uses.add(family.class_name)
     words = ["module", f"in_keys={in_keys}", f"out_keys=[{key_text(head.action.key)}]"]
-    words.append(f"distribution_class={distribution}")
+    words.append(f"distribution_class={family.class_name}")
     if family.bounds:
         low, high = _bound(head.action.spec, "low"), _bound(head.action.spec, "high")
         words.append(f'distribution_kwargs={{"low": {low}, "high": {high}}}')

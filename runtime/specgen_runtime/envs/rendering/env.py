@@ -103,19 +103,19 @@ class RenderedEnv(GeneratedEnv[D, S]):
             )
         return cast("TensorDictBase", kept)
 
-    def reset(self, tensordict: Any = None, **kwargs: Any) -> Any:
+    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
         """Start new episodes; see `EnvBase.reset`."""
-        root = super().reset(tensordict, **kwargs)
+        root = super().reset(tensordict, set_state=set_state, **kwargs)
         self._show(root)
         return root
 
-    def step(self, tensordict: Any) -> Any:
+    def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
         stepped = super().step(tensordict)
         self._show(peek(stepped, "next"))
         return stepped
 
-    def step_and_maybe_reset(self, tensordict: Any) -> Any:
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         stepped, root = super().step_and_maybe_reset(tensordict)
         self._show(root)
