@@ -270,7 +270,7 @@ class NetworkReader:
             return None
         if low.default >= high.default:
             message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
-            self.sink.add(rules.OUT_OF_RANGE.at(low.span, message))
+            self.sink.add(value_rules.OUT_OF_RANGE.at(low.span, message))
             return None
         return ValueSupport(atoms, low, high)
 
