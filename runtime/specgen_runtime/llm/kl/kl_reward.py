@@ -115,8 +115,8 @@ class Reference(ScoringModels):
             row = int(unwritten.nonzero()[0])
             raise ValueError(
                 f"row {row}: {key!r} is 0 for all {int(others[row].sum())} tokens of these roles that the "
-                "policy did not sample; a policy that samples writes those of its answer alone: put "
-                "RetrieveLogProb(policy, roles=...) before this, or take RetrieveKL"
+                "policy did not sample; a policy that samples writes those of its answer alone. Take RetrieveKL(roles=...), "
+                "which scores them"
             )
 
 
