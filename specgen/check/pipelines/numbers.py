@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
@@ -111,6 +112,7 @@ class Numbers:
         if fact.kind == "int" and setting.default != int(setting.default):
             message = f"`{fact.field}` is a whole number, and `{setting.name}` is {setting.default}"
             self.sink.add(value_rules.OUT_OF_RANGE.at(span, message))
+            setting = replace(setting, default=int(setting.default) + 1)
         for sign, bound in fact.range:
             if not COMPARISONS[sign](setting.default, bound):
                 message = (
@@ -150,6 +152,7 @@ class Numbers:
         """Report a number whose name one of `params` has."""
         if name not in self._taken:
             self._taken.add(name)
+            self.named.add(name)
             message = f"`{name}` is one of `params`, and a number of this pipeline is called so, too"
             notes = [Note("the parameter", self.settings[name].span)]
             help = f"write `{fact.field}: {name}` here, or call the parameter otherwise"
