@@ -119,7 +119,7 @@ class Numbers:
                     f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
                 )
                 self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, help=fact.help))
-        wider = tuple(dict.fromkeys((*setting.range, *fact.range)))
+        wider = _narrowest((*setting.range, *fact.range))
         kind = "int" if fact.kind == "int" else setting.kind
         made = Setting(setting.name, kind, setting.default, setting.doc or fact.doc, wider, setting.span)
         self._declared[made.name] = self.settings[made.name] = made
@@ -215,6 +215,21 @@ class Numbers:
         text = node.text[expr.start : expr.end]
         number = Scalar(text, "plain", value, span)
         return self._number(number, fact, owner)
+
+
+def _narrowest(range: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+    """The conditions of a range without those that others say already: one bound below, one above."""
+    below = max(
+        (pair for pair in range if pair[0][0] == ">"),
+        key=lambda pair: (pair[1], pair[0] == ">"),
+        default=None,
+    )
+    above = min(
+        (pair for pair in range if pair[0][0] == "<"),
+        key=lambda pair: (pair[1], pair[0] != "<"),
+        default=None,
+    )
+    return tuple(pair for pair in (below, above) if pair is not None)
 
 
 def fact_of(param: Parameter, *, nonzero: bool) -> Fact:
