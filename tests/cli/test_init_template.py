@@ -40,9 +40,7 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     folder = tmp_path / "my-robot"
     found = invoke("init", str(folder), "--template", name)
     assert found.exit_code == OK, found.output
-    assert found.output.endswith(
-        f" && pip install -e . && specgen build && python -m my_robot_rl.{name}\n"
-    )
+    assert found.output.endswith(f" && pip install -e . && specgen build && python -m my_robot_rl.{name}\n")
     assert not (folder / "train.py").exists()
     assert "specgen-rl[train]" in (folder / "pyproject.toml").read_text()
     mine = yaml.safe_load((folder / "schemas" / f"{name}.yaml").read_text())
@@ -53,7 +51,9 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     assert built.exit_code == OK, built.output
     assert f"class {TEMPLATES[name].pipeline}:" in (folder / "my_robot_rl" / f"{name}.py").read_text()
     text = "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
-    assert not [placeholder for placeholder in ("@doc@", "@module@", "@total@", "@extra@") if placeholder in text]
+    assert not [
+        placeholder for placeholder in ("@doc@", "@module@", "@total@", "@extra@") if placeholder in text
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,18 @@ def test_help_says_what_a_training_can_be_told(tmp_path: Path) -> None:
 
 
 def test_a_training_from_the_command_line(tmp_path: Path) -> None:
-    given = ["--folder", "run", "--seed", "2", "--num-envs", "4", "--num-steps", "16", "--minibatch-size", "32"]
+    given = [
+        "--folder",
+        "run",
+        "--seed",
+        "2",
+        "--num-envs",
+        "4",
+        "--num-steps",
+        "16",
+        "--minibatch-size",
+        "32",
+    ]
     few = ["--epochs", "1", "--evaluate-every", "64", "--evaluate-episodes", "2"]
     done = run_python("-m", MODULE, *given, *few, "--total-frames", "128", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -134,6 +134,7 @@ class PipelineNetwork:
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
+        orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
     """
 
     name: str
@@ -148,6 +149,7 @@ class PipelineNetwork:
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
+    orthogonal: tuple[Setting, Setting] | None = None
 
     @property
     def attribute(self) -> str:
@@ -157,12 +159,7 @@ class PipelineNetwork:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network.
-
-    Attributes:
-        kind: how.
-        amount: the probability of a random action, or the deviation of the noise.
-    """
+    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise."""
 
     kind: Literal["epsilon_greedy", "gaussian"]
     amount: Amount
