@@ -13,6 +13,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import OnPolicy, Pipeline, Recorded, Replay, Sampler
@@ -95,7 +96,7 @@ class DataReader:
             if setting is not None and frames % setting.default:
                 near = [n for n in range(1, int(frames) + 1) if frames % n == 0]
                 best = min(near, key=lambda n: abs(n - setting.default))
-                self.sink.add(rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
+                self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
         return OnPolicyData(num_envs, num_steps, epochs, size, count)
 
     def _replay(self, declared: Replay) -> ReplayData | None:
@@ -132,7 +133,7 @@ class DataReader:
         if larger.default < smaller.default:
             notes = [Note("the other number", smaller.span)]
             text = message.format(larger.default, smaller.default)
-            self.sink.add(rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
+            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
 
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")

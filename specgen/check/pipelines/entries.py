@@ -18,8 +18,9 @@ from specgen.check.pipelines.model import (
     ValueHead,
 )
 from specgen.check.pipelines.when_given import Given
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr import Type
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
@@ -34,11 +35,15 @@ class Written:
         key: the dotted key; behind the step with `next.`.
         when: the moment of training.
         by: who, as messages say it.
+        type: its type for one row, where that is known here.
+        span: where the pipeline names who writes it.
     """
 
     key: str
     when: When
     by: str
+    type: Type | None = None
+    span: Span | None = None
 
 
 def written(
@@ -50,12 +55,12 @@ def written(
     """Everything that is written before the losses read, in order."""
     for entry in env.entries.values():
         if entry.role != "reward":
-            yield Written(entry.dotted, "reset", f"`{env.name}`")
+            yield Written(entry.dotted, "reset", f"`{env.name}`", entry.type, env.span)
     for network in acting:
         for key in _of_network(network):
-            yield Written(dotted(key), "act", f"the policy `{network.name}`")
+            yield Written(dotted(key), "act", f"the policy `{network.name}`", span=network.span)
     for entry in env.entries.values():
-        yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`")
+        yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`", entry.type, env.span)
     if isinstance(data, ReplayData):
         yield Written("index", "sample", "the buffer")
         if data.sampler == "prioritized":
@@ -90,8 +95,18 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
             yield key
 
 
-def check_reads(loss: PipelineLoss, given: Given, rows: tuple[Written, ...], sink: Sink) -> None:
-    """Report what the loss reads and nobody wrote before."""
+def check_reads(
+    loss: PipelineLoss, given: Given, rows: tuple[Written, ...], env: PipelineEnv, sink: Sink
+) -> None:
+    """Report what the loss reads and nobody wrote before, and who dropped it.
+
+    Args:
+        loss: the loss.
+        given: what its conditions are.
+        rows: what is written, in the order of time.
+        env: the environment, whose transforms may drop keys.
+        sink: takes every mistake.
+    """
     known = {row.key for row in rows}
     outputs = {name for network in loss.loss.networks for name, _ in network.outputs}
     for role in loss.loss.roles:
@@ -101,7 +116,10 @@ def check_reads(loss: PipelineLoss, given: Given, rows: tuple[Written, ...], sin
         if role.missing == "estimate":
             continue  # the loss calls its estimator
         message = f"`{loss.loss.name}` reads `{key}`{_doc(role)}, and nobody writes it before"
-        sink.add(rules.NO_WRITER.at(loss.span, message, help=_help(role, key, known)))
+        notes: list[Note] = []
+        if dotted(role.key) in env.dropped:
+            notes.append(Note(f"{env.dropped[dotted(role.key)]}, drops it", env.span))
+        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=_help(role, key, known)))
 
 
 def _is_read(role: LossRole, outputs: set[str], given: Given) -> bool:

@@ -23,6 +23,7 @@ class PipelineEnv:
         groups: its groups of agents.
         batched: whether one object holds several environments, by `batch_size`.
         arguments: what its constructor is given.
+        dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
     """
 
@@ -35,6 +36,7 @@ class PipelineEnv:
     batched: bool
     span: Span
     arguments: Mapping[str, object] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def observations(self) -> tuple[Entry, ...]:

@@ -237,6 +237,12 @@ class PipelineLoss:
         """The networks and learned numbers that its terms train, in their order."""
         return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
 
+    @property
+    def on_policy(self) -> bool:
+        """Whether it weighs an advantage with the log-probability of what a policy did."""
+        weighs = any(role.name == "advantage" and role.type is not None for role in self.loss.roles)
+        return weighs and any(isinstance(network.head, PolicyHead) for network in self.networks)
+
 
 @dataclass(frozen=True)
 class Estimation:
@@ -248,12 +254,14 @@ class Estimation:
         arguments: its other arguments.
         when: whether it runs before the loss: once for what was collected (`batch`), or again before each pass over it
             (`epoch`); None where the loss calls it.
+        average_gae: where the schema says that it normalises advantages.
     """
 
     kind: str
     settings: Mapping[str, Setting]
     arguments: Mapping[str, object]
     when: Literal["batch", "epoch"] | None
+    average_gae: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -361,6 +369,7 @@ class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
     Attributes:
+        eval_env: the environment of evaluations.
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.
@@ -371,6 +380,7 @@ class CheckedPipeline:
     module: str
     doc: str
     env: PipelineEnv
+    eval_env: PipelineEnv
     settings: tuple[Setting, ...]
     networks: tuple[PipelineNetwork, ...]
     acting: Acting

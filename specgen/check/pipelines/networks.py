@@ -21,8 +21,9 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_groups as group_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
@@ -131,7 +132,7 @@ class NetworkReader:
                 made.append(setting)
             elif size < 1:
                 span = self.file.span(*self.path, *place)
-                self.sink.add(rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
+                self.sink.add(value_rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
                 return None
             else:
                 made.append(size)
@@ -147,9 +148,11 @@ class NetworkReader:
             if key not in known:
                 span = self.file.span(*self.path, "networks", name, "in", index)
                 help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
-                self.sink.add(
-                    rules.NETWORK_INPUT.at(span, f"nobody writes `{key}`, which `{name}` reads", help=help)
-                )
+                message = f"nobody writes `{key}`, which `{name}` reads"
+                notes = []
+                if key in self.env.dropped:
+                    notes.append(Note(f"{self.env.dropped[key]}, drops it", self.env.span))
+                self.sink.add(rules.NETWORK_INPUT.at(span, message, notes=notes, help=help))
                 return None
             found.append(known[key])
         if not body.in_:

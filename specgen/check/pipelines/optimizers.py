@@ -16,7 +16,7 @@ _RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
 
 
 class OptimizerReader:
-    """Reads the optimizers of one pipeline."""
+    """Reads the optimizers of one pipeline; without losses, which have mistakes then, only their numbers."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OptimizerReader:
         else:
             found = [self._optimizer(name, group, ("optimizer", name)) for name, group in declared.items()]
         made = tuple(one for one in found if one is not None)
-        if len(made) == len(found):
+        if len(made) == len(found) and self.losses:
             self._check_coverage(made)
         return made
 
@@ -71,7 +71,7 @@ class OptimizerReader:
         norm = self.numbers.setting(
             *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
         )
-        parts = self._parts(group, place)
+        parts = self._parts(group, place) if self.losses else None
         return (
             None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.schema.load import SchemaFile, is_dropped, to_data
 from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
@@ -36,10 +36,12 @@ class ParentPipeline:
     Attributes:
         name: its name.
         node: what it declares, with what it inherits; None where that can't be said.
+        said: what is reported of it, by code and place: it is not said again of those that extend it.
     """
 
     name: str
     node: MappingNode | None
+    said: frozenset[tuple[str, Span]] = frozenset()
 
 
 def whole_pipelines(
@@ -83,6 +85,7 @@ class _Merger:
         node = self.file.node("pipelines", name)
         assert isinstance(node, MappingNode)
         whole: MappingNode | None = node
+        said: frozenset[tuple[str, Span]] = frozenset()
         base = self.file.module.pipelines[name].extends
         if base is not None:
             self._open.append(name)
@@ -91,7 +94,8 @@ class _Merger:
             whole = (
                 None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
             )
-        self.parents[name] = ParentPipeline(name, whole)
+            said = frozenset() if parent is None else parent.said
+        self.parents[name] = ParentPipeline(name, whole, said)
         return self.parents[name]
 
     def _parent(self, name: str, base: str) -> ParentPipeline | None:

@@ -7,37 +7,37 @@ from dataclasses import replace
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
+from specgen.check.pipelines.acting import ActingReader
+from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned
 from specgen.check.pipelines.data import DataReader
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
+from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
 from specgen.check.pipelines.estimators import with_estimators
-from specgen.check.pipelines.fields import TARGETS_EVERY
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Exploration,
+    Limits,
     OnPolicyData,
+    PipelineData,
     PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
+    PipelineOptimizer,
     RecordedData,
-    ReplayData,
-    TargetUpdates,
 )
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.several_steps import discounted
+from specgen.check.pipelines.targets import read_targets
+from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.values import dataclass
@@ -78,7 +78,7 @@ def check_pipeline(
 
 
 class _Pipeline:
-    """Checks one pipeline, part after part; a part whose mistake stands in the way of others ends the check."""
+    """Checks one pipeline, part after part: what a mistake stands in the way of is left out, all else is checked."""
 
     def __init__(self, file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink) -> None:
         self.file, self.name, self.module, self.visible, self.sink = file, name, module, visible, sink
@@ -89,25 +89,83 @@ class _Pipeline:
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
         pipeline = self.pipeline
-        if not self._has_parts():
-            return None
+        complete = self._has_parts()
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
-        env = environment(
-            self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
-        )
-        arguments = read_losses(
-            self.file,
-            self.path,
-            dict(self.visible.losses),
-            self.visible.declared_losses,
-            env,
-            self.numbers,
-            self.sink,
-        )
-        data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
-        if env is None or arguments is None:
+        env = None if pipeline.env is None else self._env(("env",))
+        arguments = None if pipeline.loss is None else self._arguments(env)
+        data = None
+        if pipeline.data is not None:
+            data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        losses = None if env is None or arguments is None else self._losses(env, arguments, data)
+        acting = targets = None
+        if losses is not None:
+            data, losses = discounted(data, losses, self.numbers, self.sink)
+            reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
+            acting = reader.acting(losses, data)
+            targets = read_targets(self.file, self.path, pipeline, losses, self.numbers, self.sink)
+        optimizers: tuple[PipelineOptimizer, ...] = ()
+        if pipeline.optimizer is not None:
+            moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
+            optimizers = moving.optimizers(pipeline.optimizer)
+        limits = None
+        if pipeline.stop is not None:
+            limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        eval_env = self._eval_env(env)
+        if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
+        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
+        if data is not None:
+            self._check_data(losses, data)
+        if data is None or acting is None or limits is None:
+            return None
+        self._check_env(env, eval_env, losses, acting, limits)
+        rows = tuple(written(env, acting.networks, losses, data))
+        if not isinstance(data, RecordedData):
+            for one, loss in zip(arguments, losses, strict=True):
+                given = one.given([network.role.name for network in loss.networks])
+                check_reads(loss, given, rows, env, self.sink)
+        check_use(self.file, self.path, params, losses, self.numbers, self.sink)
+        made = CheckedPipeline(
+            name=self.name,
+            module=self.module,
+            doc=" ".join(pipeline.doc.split()),
+            env=env,
+            eval_env=eval_env,
+            settings=tuple(self.numbers.settings.values()),
+            networks=tuple(network for loss in losses for network in loss.networks),
+            acting=acting,
+            losses=losses,
+            data=data,
+            targets=targets,
+            optimizers=optimizers,
+            limits=replace(limits, measured=measured),
+            seed=pipeline.seed,
+        )
+        if not self.sink.has_errors:
+            check_amounts(made, tuple(one.values for one in arguments), self.sink)
+        return made
+
+    def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
+        visible = self.visible
+        return environment(
+            self.file, self.path, place, self.pipeline, visible.envs, visible.declared_envs, self.sink
+        )
+
+    def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
+        """The environment of evaluations: that of the training, where nothing is said."""
+        evaluate = self.pipeline.evaluate
+        return env if evaluate is None or evaluate.env is None else self._env(("evaluate", "env"))
+
+    def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
+        losses, declared = dict(self.visible.losses), self.visible.declared_losses
+        return read_losses(self.file, self.path, losses, declared, env, self.numbers, self.sink)
+
+    def _losses(
+        self, env: PipelineEnv, arguments: tuple[LossArguments, ...], data: PipelineData | None
+    ) -> tuple[PipelineLoss, ...] | None:
+        """The losses with their networks and estimators; None after reporting a mistake in those."""
+        pipeline = self.pipeline
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
         declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
@@ -122,40 +180,22 @@ class _Pipeline:
         if len(made) < len(arguments):
             return None
         self._check_terms(arguments)
-        losses = with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
-        acting = self._acting(env, losses, isinstance(data, RecordedData))
-        targets = self._targets(losses)
-        assert pipeline.optimizer is not None
-        optimizers = OptimizerReader(self.file, self.path, losses, self.numbers, self.sink).optimizers(
-            pipeline.optimizer
-        )
-        if isinstance(data, ReplayData) and data.n_step is not None:
-            data, losses = self._discounted(data, losses)
-        limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
-        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
-        if data is None or acting is None or limits is None:
-            return None
-        self._check_data(losses, data, acting)
-        rows = tuple(written(env, acting.networks, losses, data))
-        if not isinstance(data, RecordedData):
-            for one, loss in zip(arguments, losses, strict=True):
-                given = one.given([network.role.name for network in loss.networks])
-                check_reads(loss, given, rows, self.sink)
-        return CheckedPipeline(
-            name=self.name,
-            module=self.module,
-            doc=" ".join(pipeline.doc.split()),
-            env=env,
-            settings=tuple(self.numbers.settings.values()),
-            networks=tuple(network for loss in losses for network in loss.networks),
-            acting=acting,
-            losses=losses,
-            data=data,
-            targets=targets,
-            optimizers=optimizers,
-            limits=replace(limits, measured=measured),
-            seed=pipeline.seed,
-        )
+        return with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
+
+    def _check_env(
+        self,
+        env: PipelineEnv,
+        eval_env: PipelineEnv,
+        losses: tuple[PipelineLoss, ...],
+        acting: Acting,
+        limits: Limits,
+    ) -> None:
+        declared = self.visible.envs[eval_env.name]
+        assert isinstance(declared, Checked)
+        check_episodes(eval_env, declared.value, losses, limits, self.sink)
+        check_target_entropy(losses, acting, self.sink)
+        if eval_env is not env:
+            check_evaluation(env, eval_env, acting, self.sink)
 
     def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:
         """Report terms that are of none of several losses."""
@@ -184,150 +224,26 @@ class _Pipeline:
             )
         return not missing
 
-    def _discounted(
-        self, data: ReplayData, losses: tuple[PipelineLoss, ...]
-    ) -> tuple[ReplayData, tuple[PipelineLoss, ...]]:
-        """Data of several steps and the losses, which discount by one number."""
-        assert data.n_step is not None
-        waiting = data.n_step.default * data.num_envs.default
-        if data.warm_up_frames.default <= waiting:
-            message = (
-                f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
-                f"n_step * num_envs = {waiting} of them wait for later steps"
-            )
-            help = "write a larger `warm_up_frames`"
-            self.sink.add(rules.DOES_NOT_FIT.at(data.n_step.span, message, help=help))
-        gamma = self.numbers.settings.get("gamma") or self.numbers.default("gamma", 0.99)
-        given = tuple(
-            replace(one, settings={**one.settings, "gamma": gamma})
-            if any(param.name == "gamma" for param in one.loss.params)
-            else one
-            for one in losses
-        )
-        return replace(data, gamma=gamma), given
-
-    def _acting(self, env: PipelineEnv, losses: tuple[PipelineLoss, ...], recorded: bool) -> Acting | None:
-        """Who acts, and how it explores."""
-        declared = self.pipeline.policy
-        able = [
-            one for loss in losses for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)
-        ]
-        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
-        place = (*self.path, "policy")
-        if declared is not None and declared.of is not None:
-            chosen = [one for one in able if one.name == declared.of]
-            if not chosen:
-                span = self.file.span(*place, "of")
-                names = [network.name for network in able]
-                help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
-                self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
-                return None
-        elif not able:
-            span = self.file.key_span(*self.path, "loss")
-            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
-            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action"))
-            return None
-        else:
-            chosen = list({one.group: one for one in reversed(able)}.values())
-            chosen.sort(key=able.index)
-        exploration = self._exploration(chosen)
-        random_frames = self.numbers.setting("policy", "random_frames")
-        sure = [one for one in chosen if not isinstance(one.head, PolicyHead) or one.head.family.certain]
-        if exploration is None and sure and not recorded and not self._said_explore():
-            span = self.file.key_span(*self.path)
-            action = (
-                "epsilon_greedy: {eps: 0.1}"
-                if isinstance(sure[0].head, QValueHead)
-                else "gaussian: {sigma: 0.1}"
-            )
-            message = f"`{sure[0].name}` acts by what it holds for best, and never tries anything else"
-            help = f"write `policy: {{explore: {{{action}}}}}`"
-            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
-        return Acting(tuple(chosen), exploration, random_frames)
-
-    def _said_explore(self) -> bool:
-        return self.pipeline.policy is not None and self.pipeline.policy.explore is not None
-
-    def _exploration(self, networks: list[PipelineNetwork]) -> Exploration | None:
-        declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
-        if declared is None:
-            return None
-        place = ("policy", "explore")
-        span = self.file.key_span(*self.path, *place)
-        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
-            return None
-        (kind,) = kinds
-        if len(networks) > 1:
-            message = "a policy of several groups explores by drawing; other ways are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
-            return None
-        head = networks[0].head
-        discrete = isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
-        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
-        if discrete != (kind == "epsilon_greedy"):
-            what = "one of a finite set" if discrete else "numbers"
-            other = "epsilon_greedy: {eps: 0.1}" if discrete else "gaussian: {sigma: 0.1}"
-            message = f"`{kind}` does not fit `{action}`, which is {what}"
-            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{other}`"))
-            return None
-        field = "eps" if kind == "epsilon_greedy" else "sigma"
-        amount = self.numbers.amount(*place, kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                message = f"`{kind}` needs `{field}`"
-                self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
-            return None
-        if kind == "epsilon_greedy":
-            return Exploration("epsilon_greedy", amount)
-        return Exploration("gaussian", amount)
-
-    def _targets(self, losses: tuple[PipelineLoss, ...]) -> TargetUpdates | None:
-        """How target parameters follow; reported where there are none, or nobody moves them."""
-        declared = self.pipeline.target_updater
-        moved = next((loss for loss in losses if loss.targets), None)
-        if declared is None:
-            if moved is not None:
-                names = ", ".join(f"`{name}`" for name in moved.targets)
-                message = f"`{moved.loss.name}` has targets of {names}, and nobody moves them"
-                help = "write `target_updater: {soft: {tau: 0.005}}`"
-                self.sink.add(rules.NO_TARGET_UPDATER.at(moved.span, message, help=help))
-            return None
-        span = self.file.key_span(*self.path, "target_updater")
-        if moved is None:
-            message = f"`{losses[0].loss.name}` has no targets that could be moved"
-            self.sink.add(rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
-            return None
-        kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "targets follow `soft` or `hard`"))
-            return None
-        (kind,) = kinds
-        field = "tau" if kind == "soft" else "interval"
-        amount = self.numbers.setting("target_updater", kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
-            return None
-        every = self.numbers.setting("target_updater", "every", fact=TARGETS_EVERY)
-        return TargetUpdates("soft" if kind == "soft" else "hard", amount, every)
-
-    def _check_data(self, losses: tuple[PipelineLoss, ...], data: object, acting: Acting) -> None:
+    def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
-        for loss in losses:
-            weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-            policy = any(one in loss.networks and isinstance(one.head, PolicyHead) for one in acting.networks)
-            if weighs and policy and not isinstance(data, OnPolicyData):
-                span = self.file.key_span(*self.path, "data")
-                message = f"`{loss.loss.name}` learns from what the present policy did"
-                help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
-                self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
-                break
-        if getattr(data, "sampler", "") == "prioritized" and not any(
-            write.name == "priority" for loss in losses for write in loss.loss.writes
-        ):
-            span = self.file.key_span(*self.path, "data", "replay", "sampler")
+        weighing = next((loss for loss in losses if loss.on_policy), None)
+        if weighing is not None and not isinstance(data, OnPolicyData):
+            span = self.file.key_span(*self.path, "data")
+            message = f"`{weighing.loss.name}` learns from what the present policy did"
+            help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
+            self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
+        if getattr(data, "sampler", "") == "prioritized":
+            self._check_priorities(losses)
+
+    def _check_priorities(self, losses: tuple[PipelineLoss, ...]) -> None:
+        span = self.file.key_span(*self.path, "data", "replay", "sampler")
+        writing = [loss for loss in losses if any(one.name == "priority" for one in loss.loss.writes)]
+        if not writing:
             who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
             message = f"frames are drawn by priorities, and {who} writes none"
             self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
+        for loss in writing:
+            if not any(role.name == "priority_weight" for role in loss.loss.roles):
+                message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
+                help = "declare it: `priority_weight: {key: priority_weight}`"
+                self.sink.add(rules.PRIORITIES.at(span, message, help=help))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
@@ -46,9 +47,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     data, limits = pipeline.data, pipeline.limits
     if not isinstance(data, RecordedData):
-        yield _part("env", _env(pipeline, f"config.{data.num_envs.name}"))
+        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}"))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline, f"config.{limits.episodes.name}"))
+    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}"))
     if _explores(pipeline):
         yield _part("exploring", _generator("exploration"))
     for network in pipeline.networks:
@@ -125,8 +126,7 @@ def _generator(stream: str) -> Code:
     return using(f"torch.Generator().manual_seed(stream(config.seed, {literal(stream)}))", "torch", "stream")
 
 
-def _env(pipeline: CheckedPipeline, size: str) -> Code:
-    env = pipeline.env
+def _env(env: PipelineEnv, size: str) -> Code:
     given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
     return using(f"{env.name}({given}batch_size=[{size}])", env.name)
 
