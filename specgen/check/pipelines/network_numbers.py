@@ -10,7 +10,7 @@ from specgen.check.pipelines.model import Setting, ValueSupport
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
-from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import pipeline_values as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
