@@ -97,13 +97,7 @@ class ValueSupport:
 
 @dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, the largest of which is chosen.
-
-    Attributes:
-        action: what is chosen.
-        mask: the key of what says which actions are allowed.
-        support: of distributional values, what they may be; None where each is one number.
-    """
+    """The head of a network of action values: one for each action, or its distribution over a support; the largest is chosen."""
 
     action: Entry
     mask: Key | None = None
