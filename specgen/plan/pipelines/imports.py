@@ -39,6 +39,7 @@ _MODULES = (
     "TanhNormal",
     "TruncatedNormal",
     "ValueOperator",
+    "orthogonal",
 )
 _DATA = (
     "LazyMemmapStorage",
