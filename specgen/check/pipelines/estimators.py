@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.model import dotted
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
@@ -14,7 +13,6 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, Span
-from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile, find
@@ -83,14 +81,6 @@ def _estimation(
         message = f"`{loss.loss.name}` has no estimator `{kind}`"
         help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
         sink.add(value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
-        return None
-    flags = [role for role in loss.loss.roles if role.name in ("done", "terminated")]
-    of_team = next((role for role in flags if role.accepted not in loss.keys), None)
-    if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
-        message = f"`{dotted(of_team.key)}` is of the whole team, and rewards are of each agent of `{loss.group.name}`"
-        help = "write `multi_agent_gae` in its place"
-        span = file.key_span(*path, *place, kind) if given else loss.span
-        sink.add(group_rules.TEAM_FLAGS.at(span, message, help=help))
         return None
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}

@@ -107,8 +107,8 @@ def _layers(network: PipelineNetwork, uses: set[str]) -> str:
     layers = f"{name}({', '.join(words)})"
     if index is None:
         return layers
-    uses.add("OneHot")
-    return f"nn.Sequential(OneHot({index.classes}), {layers})"
+    uses.add("OneHotLayer")
+    return f"nn.Sequential(OneHotLayer({index.classes}), {layers})"
 
 
 def _keys(entries: tuple[Entry, ...]) -> str:
