@@ -223,7 +223,9 @@ def _advice(data: dict[str, Any], directory: Path, config: Config, example: _Exa
     """What an existing project has to say about itself."""
     advice = []
     dependencies = _table(data, "project").get("dependencies", ())
-    if not any(str(item).startswith(DISTRIBUTION) for item in dependencies):
+    ours = [str(item) for item in dependencies if str(item).startswith(DISTRIBUTION)]
+    # All extras bring the runtime.
+    if not any(example.template is None or example.extra in item for item in ours):
         advice.append(f'add "{DISTRIBUTION}[{example.extra}]" to the dependencies in {NAME}')
     backend = str(_table(data, "build-system").get("build-backend", "setuptools"))
     packages = {"packages", "py-modules"} & set(_table(_table(data, "tool"), "setuptools"))

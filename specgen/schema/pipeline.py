@@ -42,6 +42,14 @@ class Scale(Declaration):
     fixed: Quantity | None = None
 
 
+class Support(Declaration):
+    """The values whose probabilities a network of distributional action values gives: `atoms` of them, evenly from `low` to `high`."""
+
+    atoms: Quantity | None = None
+    low: Quantity | None = None
+    high: Quantity | None = None
+
+
 class NetworkBody(Declaration):
     """A network: what lies between what it reads and its head, which follow from its role.
 
@@ -51,6 +59,7 @@ class NetworkBody(Declaration):
         layer_norm: whether their outputs are normalised before that.
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
+        support: of distributional action values, the values whose probabilities it gives.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
         per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
@@ -68,6 +77,7 @@ class NetworkBody(Declaration):
         ] | None
     ) = None  # fmt: skip
     scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
+    support: Support | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
     per: Literal["group", "agent", "all"] | None = None

@@ -224,11 +224,14 @@ class _Drawer(ActionDrawer):
         return "SuccessReward", {"success_key": found[0].name, "reward_key": out, "scale": 2.0}
 
     def draw_linearise(self) -> DRAWN | None:
-        found = self.some(lambda key: key.dtype.startswith("float") and key.own > 0, 1)
+        def fits(key: Key) -> bool:
+            return key.dtype.startswith("float") and (key.own > 0 or (key.column and not key.shape))
+
+        found = self.some(fits, 1)
         if not found:
             return None
         out, key = self.fresh(found[0]), found[0]
-        several = [float(1 - 2 * place) for place in range(key.shape[-1])]
+        several = [float(1 - 2 * place) for place in range(key.shape[-1] if key.shape else 1)]
         weights = self.random.choice([1.0, several] if len(several) > 1 and len(key.shape) == 1 else [1.0])
         self.keys[out] = Key(out, "reward", key.dtype, key.shape[:-1], True)
         return "LineariseRewards", {"in_keys": [key.name], "out_keys": [out], "weights": weights}

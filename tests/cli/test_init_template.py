@@ -98,7 +98,7 @@ def test_a_template_that_is_not_there(name: str, said: str, tmp_path: Path) -> N
 
 
 def test_an_existing_project_gets_the_pipeline_and_keeps_the_rest(tmp_path: Path) -> None:
-    assert invoke("init", str(tmp_path)).exit_code == OK
+    assert invoke("init", str(tmp_path)).exit_code == OK  # its dependencies are `specgen-rl[runtime]`
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     found = invoke("init", str(tmp_path), "--template", "dqn_cartpole")
     assert found.exit_code == OK, found.output

@@ -17,6 +17,7 @@ from tensordict.nn import (
 from torch import Tensor, nn
 
 from specgen_runtime.modules.qvalue import QValueModule
+from specgen_runtime.modules.safe import SafeModule
 from specgen_runtime.modules.sequences import PlainSequence
 from specgen_runtime.objectives.layers import runs_forward_alone
 from specgen_runtime.objectives.stacked import Stacked
@@ -105,7 +106,7 @@ def _parts(module: nn.Module) -> Iterator[TensorDictModuleBase | None]:
         plain = module.inplace in (None, True) and not module.partial_tolerant
         for one in module._module_iter() if plain and not module._select_before_return else [None]:
             yield from [None] if one is None else _parts(one)
-    elif isinstance(module, TensorDictModule) and kind.forward is TensorDictModule.forward:
+    elif isinstance(module, TensorDictModule) and kind.forward in _ALONE:
         plain = module.method is None and module._kwargs is None and module.inplace is True
         plain = plain and not module.method_kwargs and not module._get_kwargs
         yield module if plain and not isinstance(module.module, TensorDictModuleBase) else None
@@ -115,6 +116,9 @@ def _parts(module: nn.Module) -> Iterator[TensorDictModuleBase | None]:
 
 _IN_ORDER = (TensorDictSequential.forward, PlainSequence.forward)
 """What sequences do that call their modules one after the other."""
+
+_ALONE = (TensorDictModule.forward, SafeModule.forward)
+"""What modules do that call the one inside, and no more where they have no hooks."""
 
 
 def _needed(parts: Collection[TensorDictModuleBase], keys: Collection[NestedKey]) -> Steps | None:

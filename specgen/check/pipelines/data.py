@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specgen.check.pipelines.model import (
     Amount,
     OnPolicyData,
     PipelineData,
+    PipelineLoss,
     RecordedData,
     ReplayData,
     SamplerKind,
@@ -146,3 +149,26 @@ class DataReader:
         if batch_size is None or declared.path is None:
             return None
         return RecordedData(declared.path, batch_size)
+
+
+def discounted(
+    data: ReplayData, losses: tuple[PipelineLoss, ...], numbers: Numbers, sink: Sink
+) -> tuple[ReplayData, tuple[PipelineLoss, ...]]:
+    """Data of several steps and the losses, which discount by one number; reported where none can be sampled in time."""
+    if data.n_step is None:
+        return data, losses
+    waiting = data.n_step.default * data.num_envs.default
+    if data.warm_up_frames.default <= waiting:
+        message = (
+            f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
+            f"n_step * num_envs = {waiting} of them wait for later steps"
+        )
+        sink.add(number_rules.DOES_NOT_FIT.at(data.n_step.span, message, help="write a larger `warm_up_frames`"))
+    gamma = numbers.settings.get("gamma") or numbers.default("gamma", 0.99)
+    given = tuple(
+        replace(one, settings={**one.settings, "gamma": gamma})
+        if any(param.name == "gamma" for param in one.loss.params)
+        else one
+        for one in losses
+    )
+    return replace(data, gamma=gamma), given

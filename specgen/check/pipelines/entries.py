@@ -87,8 +87,10 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
             yield action.key
             if log_prob is not None:
                 yield log_prob
-        case QValueHead(action):
-            yield from (("action_value",), action.key, ("chosen_action_value",))
+        case QValueHead(action, support=support):
+            yield from (("action_value",), action.key)
+            if support is None:
+                yield ("chosen_action_value",)
         case ValueHead(key):
             yield key
 

@@ -92,6 +92,9 @@ _FACTS = (
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
 
+ATOMS = Fact("atoms", "int", "values whose probabilities the network gives", ((">=", 2.0),))
+V_MIN = Fact("v_min", "float", "the lowest of these values", called="low")
+V_MAX = Fact("v_max", "float", "the highest of these values", called="high")
 OPTIMIZER_EPS = Fact(
     "optimizer_eps", "float", "what is added to the optimizer's denominator", _POSITIVE, called="eps"
 )

@@ -87,11 +87,27 @@ class PolicyHead:
 
 
 @dataclass(frozen=True)
+class ValueSupport:
+    """The values whose probabilities a network gives: how many, the lowest and the highest."""
+
+    atoms: Setting
+    low: Setting
+    high: Setting
+
+
+@dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, the largest of which is chosen."""
+    """The head of a network of action values: one for each action, the largest of which is chosen.
+
+    Attributes:
+        action: what is chosen.
+        mask: the key of what says which actions are allowed.
+        support: of distributional values, what they may be; None where each is one number.
+    """
 
     action: Entry
     mask: Key | None = None
+    support: ValueSupport | None = None
 
 
 @dataclass(frozen=True)
@@ -264,7 +280,7 @@ class OnPolicyData:
 
 @dataclass(frozen=True)
 class ReplayData:
-    """A replay buffer, and how it is filled and sampled."""
+    """A replay buffer, and how it is filled and sampled; `gamma` discounts the rewards of `n_step` steps."""
 
     num_envs: Setting
     num_steps: Setting
@@ -277,6 +293,7 @@ class ReplayData:
     alpha: Setting | None = None
     beta: Amount | None = None
     n_step: Setting | None = None
+    gamma: Setting | None = None
 
 
 @dataclass(frozen=True)
@@ -292,11 +309,7 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates.
-
-    Attributes:
-        every: updates between two of its steps.
-    """
+    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
     kind: Literal["soft", "hard"]
     amount: Setting

@@ -9,7 +9,7 @@ from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
+from specgen.check.pipelines.fields import ATOMS, FIELDS, FIXED_SCALE, V_MAX, V_MIN
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
     PipelineNetwork,
@@ -18,9 +18,11 @@ from specgen.check.pipelines.model import (
     ScaleKind,
     Setting,
     ValueHead,
+    ValueSupport,
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -68,7 +70,7 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
-        if role.kept or len(role.outputs) > 1 or role.buffers:
+        if role.kept or len(role.outputs) > 1 or not set(role.buffers) <= {"support"}:
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
@@ -198,8 +200,11 @@ class NetworkReader:
                 message = f"`{name}` is no policy, and has no `{field}`"
                 self.sink.add(rules.DISTRIBUTION.at(span, message, help="leave it out"))
                 return None
-        if role.action is not None and len(role.value.dims) == 1:
-            return self._qvalue(name, role)
+        if role.action is not None and len(role.value.dims) == 1 + bool(role.buffers):
+            return self._qvalue(name, role, body)
+        if body.support is not None:
+            self._no_support(name)
+            return None
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
@@ -243,7 +248,35 @@ class NetworkReader:
         mask = self.env.masks.get(action.dotted)
         return None if mask is None else tuple(mask.split("."))
 
-    def _qvalue(self, name: str, role: LossNetwork) -> tuple[QValueHead, int] | None:
+    def _no_support(self, name: str) -> None:
+        span = self.file.key_span(*self.path, "networks", name, "support")
+        message = f"`{self.loss.loss.name}` asks `{name}` for no distribution of values"
+        self.sink.add(forms.SUPPORT.at(span, message, help="leave it out"))
+
+    def _support(self, name: str, body: NetworkBody) -> ValueSupport | None:
+        """The values of a distributional network; None after reporting a mistake."""
+        place = ("networks", name, "support")
+        found = [
+            self.numbers.setting(*place, field, owner=name, fact=fact)
+            for field, fact in (("atoms", ATOMS), ("low", V_MIN), ("high", V_MAX))
+        ]
+        given = body.support
+        if given is None or None in (given.atoms, given.low, given.high):
+            span = self.file.key_span(*self.path, "networks", name)
+            message = f"`{self.loss.loss.name}` asks `{name}` for the probabilities of values, and nobody says which"
+            help = f"write `{name}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
+            self.sink.add(forms.SUPPORT.at(span, message, help=help))
+            return None
+        atoms, low, high = found
+        if atoms is None or low is None or high is None:
+            return None
+        if low.default >= high.default:
+            message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
+            self.sink.add(value_rules.OUT_OF_RANGE.at(low.span, message))
+            return None
+        return ValueSupport(atoms, low, high)
+
+    def _qvalue(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[QValueHead, int] | None:
         action = self._action(name)
         if action is None:
             return None
@@ -253,7 +286,15 @@ class NetworkReader:
             help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
             self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
             return None
-        return QValueHead(action, self._mask(action)), action.spec.classes
+        if not role.buffers:
+            if body.support is not None:
+                self._no_support(name)
+                return None
+            return QValueHead(action, self._mask(action)), action.spec.classes
+        support = self._support(name, body)
+        if support is None:
+            return None
+        return QValueHead(action, self._mask(action), support), action.spec.classes
 
     def _policy(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[PolicyHead, int] | None:
         action = self._action(name)

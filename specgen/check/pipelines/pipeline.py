@@ -10,7 +10,7 @@ from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned
-from specgen.check.pipelines.data import DataReader
+from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
@@ -28,6 +28,7 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineOptimizer,
     RecordedData,
+    ReplayData,
 )
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
@@ -97,6 +98,8 @@ class _Pipeline:
         if pipeline.data is not None:
             data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
+        if losses is not None and isinstance(data, ReplayData):
+            data, losses = discounted(data, losses, self.numbers, self.sink)
         acting = targets = None
         if losses is not None:
             reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)

@@ -22,3 +22,23 @@ terms: [loss_actor, loss_qvalue, loss_cql, loss_alpha]
 """,
     without="What was meant is not trained.",
 )
+
+SUPPORT = Rule(
+    "SG625",
+    "values of a distribution that nobody asks for, or that are missing",
+    """\
+A network of distributional action values gives the probabilities of values, which its `support` says: how many they are,
+the lowest and the highest. No other network has one.
+
+```yaml
+networks: {value_network: {mlp: [128]}}
+loss: {DistributionalDQNLoss: {}}
+```
+
+```yaml
+networks: {value_network: {mlp: [128], support: {atoms: 51, low: 0, high: 100}}}
+loss: {DistributionalDQNLoss: {}}
+```
+""",
+    without="Returns outside of the support count as its ends.",
+)

@@ -78,3 +78,10 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
                 f"if self.{larger.name} < self.{smaller.name}:\n"
                 f"    raise ValueError({formatted(text, f'self.{larger.name}')})"
             )
+        if data.n_step is not None:
+            names = (data.warm_up_frames.name, data.n_step.name, data.num_envs.name)
+            text = "{} must be more than {} * {}, which wait for later steps, got ".format(*names)
+            yield (
+                "if self.{} <= self.{} * self.{}:\n".format(*names)
+                + f"    raise ValueError({formatted(text, f'self.{names[0]}')})"
+            )

@@ -94,6 +94,7 @@ class LoopPlan:
         minibatch: the frames of an update, of on-policy data.
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
+        multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
@@ -110,6 +111,7 @@ class LoopPlan:
     minibatch: Text
     warm_up: bool
     updates: bool
+    multi_step: bool
     prioritized: bool
     evaluation: str
     returns: tuple[tuple[str, Text], ...]

@@ -29,7 +29,8 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     """Plan `def value_network() -> QValueActor`, which makes a network with new weights."""
     sizes = any(isinstance(cell, Setting) for cell in network.cells)
     valued = isinstance(network.head, PolicyHead) and network.head.value is not None
-    args = (Argument("config", config),) if sizes or valued else ()
+    distributional = isinstance(network.head, QValueHead) and network.head.support is not None
+    args = (Argument("config", config),) if sizes or valued or distributional else ()
     draws = isinstance(network.head, PolicyHead) and not network.head.family.certain
     if draws:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
@@ -61,6 +62,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
                 if not family.certain
                 else f"`{action.dotted}`, {_type(action)}"
             )
+        case QValueHead(support=support) if support is not None:
+            gives = f"log-probabilities of the values of each of {network.outputs} actions"
         case QValueHead():
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
@@ -92,7 +95,10 @@ def _layers(network: PipelineNetwork, uses: set[str]) -> str:
     name = "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
     uses.add(name)
     cells = ", ".join(f"config.{one.name}" if isinstance(one, Setting) else str(one) for one in network.cells)
-    words = [f"in_features={inputs}", f"out_features={network.outputs}"]
+    outputs = str(network.outputs)
+    if isinstance(network.head, QValueHead) and network.head.support is not None:
+        outputs = f"(config.{network.head.support.atoms.name}, {outputs})"
+    words = [f"in_features={inputs}", f"out_features={outputs}"]
     if network.group is not None and name == "MultiAgentMLP":
         central = literal(network.per == "all")
         words = [f"n_agent_inputs={inputs}", f"n_agent_outputs={network.outputs}"]
@@ -124,13 +130,21 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
             uses.add("ValueOperator")
             made = f"ValueOperator({layers}, in_keys={inputs}, out_keys=[{key_text(key)}])"
             return [f"return {made}"], "ValueOperator", uses
-        case QValueHead(action, mask):
-            uses.add("QValueActor")
+        case QValueHead(action, mask, support):
+            name = "QValueActor" if support is None else "DistributionalQValueActor"
             space = "one-hot" if action.spec.kind == "onehot" else "categorical"
             words = [layers, f"in_keys={inputs}", f"action_space={literal(space)}"]
-            words += [f"action_key={key_text(action.key)}"] if action.key != ("action",) else []
+            lines = []
+            if support is not None:
+                uses.add("torch")
+                ends = f"config.{support.low.name}, config.{support.high.name}, config.{support.atoms.name}"
+                lines = [f"support = torch.linspace({ends})"]
+                words.append("support=support")
+            elif action.key != ("action",):
+                words.append(f"action_key={key_text(action.key)}")
             words += [f"action_mask_key={key_text(mask)}"] if mask is not None else []
-            return [f"return QValueActor({', '.join(words)})"], "QValueActor", uses
+            uses.add(name)
+            return [*lines, f"return {name}({', '.join(words)})"], name, uses
         case PolicyHead() as head:
             return _policy(network, head, layers, inputs, uses)
 

@@ -89,6 +89,8 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     data = pipeline.data
     if not isinstance(data, RecordedData):
         names.append("collector")
+    if isinstance(data, ReplayData) and data.n_step is not None:
+        names.append("multi_step")
     for name in names:
         yield StatePlan(
             name, f"self.{name}.state_dict()", f"self.{name}.load_state_dict(state[{literal(name)}])"
@@ -234,6 +236,9 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         made = f"TensorDictReplayBuffer({', '.join(words)})"
         yield _part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
         return
+    if data.n_step is not None and data.gamma is not None:
+        made = f"MultiStepTransform(config.{data.n_step.name}, config.{data.gamma.name})"
+        yield _part("multi_step", using(made, "MultiStepTransform"))
     capacity = f"config.{data.capacity.name}"
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     words, uses = [f"storage={name}({capacity})"], ["TensorDictReplayBuffer", name]

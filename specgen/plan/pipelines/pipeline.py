@@ -88,6 +88,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         minibatch=minibatch,
         warm_up=isinstance(data, ReplayData),
         updates=isinstance(data, ReplayData),
+        multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),

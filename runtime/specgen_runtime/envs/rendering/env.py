@@ -61,6 +61,11 @@ class RenderedEnv(GeneratedEnv[D, S]):
         with torch.no_grad():
             return self._picture(self._read(shown)).draw(tuple(shown.batch_size))
 
+    def _image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the picture of one state; nothing is drawn."""
+        width, height = self._picture(self._read(self.state_spec.zero())).size
+        return height, width, 3
+
     def _check_shown(self, shown: TensorDictBase) -> None:
         """Refuse a tensordict without the state, or with one of another shape."""
         for entry in self._env_layout.state.entries:
