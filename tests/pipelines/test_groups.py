@@ -17,7 +17,7 @@ from tests.compiled_cases import compiled_case
 from tests.pipelines.small import small_config
 from tests.support import imported
 
-TEAM = Path(__file__).parents[1] / "cases" / "good" / "pipeline_of_a_team"
+GOOD = Path(__file__).parents[1] / "cases" / "good"
 GROUPS = {"adversary": ("adversary", "episode_reward"), "agent": ("agent", "episode_reward")}
 
 
@@ -104,9 +104,10 @@ def test_a_run_that_ends_before_its_first_evaluation(tmp_path: Path) -> None:
     assert not read_log(tmp_path / "log.csv")
 
 
-def test_a_team_of_continuous_agents_trains_and_resumes(tmp_path: Path) -> None:
-    """Parameters of its own for each agent, and no `RewardSum`: rewards are summed by the run."""
-    with imported(compiled_case(TEAM).files, "generated", tmp_path):
+@pytest.mark.parametrize("case", ["pipeline_of_a_team", "pipeline_of_a_rewarded_team"])
+def test_a_team_of_continuous_agents_trains_and_resumes(case: str, tmp_path: Path) -> None:
+    """Parameters of its own for each agent, and no `RewardSum`: rewards, of each or of the team, are summed by the run."""
+    with imported(compiled_case(GOOD / case).files, "generated", tmp_path):
         module: Any = __import__("generated.main", fromlist=["Pushing"])
         config = module.PushingConfig(total_frames=200, evaluate_every=100, evaluate_episodes=3)
         parts = module.train(config, folder=tmp_path / "run")

@@ -163,7 +163,9 @@ def discounted(
             f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
             f"n_step * num_envs = {waiting} of them wait for later steps"
         )
-        sink.add(number_rules.DOES_NOT_FIT.at(data.n_step.span, message, help="write a larger `warm_up_frames`"))
+        sink.add(
+            number_rules.DOES_NOT_FIT.at(data.n_step.span, message, help="write a larger `warm_up_frames`")
+        )
     gamma = numbers.settings.get("gamma") or numbers.default("gamma", 0.99)
     given = tuple(
         replace(one, settings={**one.settings, "gamma": gamma})

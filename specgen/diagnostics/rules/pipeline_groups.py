@@ -106,3 +106,23 @@ networks:
     without="Nothing; whoever wants to let an agent act by itself finds that out later.",
     severity="warning",
 )
+
+OF_TEAM = Rule(
+    "SG595",
+    "rewards or flags of the team, values of agents",
+    """\
+The environment gives one reward, or one set of flags, for all agents, `[1]`, and the critic a value for each, `[n, 1]`.
+`multi_agent_gae` gives every agent what is the team's; other estimators take rewards, flags and values of one shape.
+
+```yaml
+loss: {robot: {MAPPOLoss: {}}}
+value_estimator: {gae: {gamma: 0.95}}
+```
+
+```yaml
+loss: {robot: {MAPPOLoss: {}}}
+value_estimator: {multi_agent_gae: {gamma: 0.95}}
+```
+""",
+    without="A shape error in the estimator at the first update.",
+)
