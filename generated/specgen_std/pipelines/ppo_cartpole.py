@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94ffccc5bbfe8eeca80c126b5fe3a2ee0a16f4e13e32b51ea400880405407e1a
+# specgen: sha256=207214d03d409b1c1a17e8b37cf510a8cdaf230959930118fd4260451a6e9636
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
-from specgen_runtime.modules import MLP, Categorical, ProbabilisticActor, SafeModule, ValueOperator
+from specgen_runtime.modules import (
+    MLP, Categorical as CategoricalDistribution, ProbabilisticActor, SafeModule, ValueOperator,
+)
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
@@ -98,8 +100,9 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     net = MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.Tanh)
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
-        module, in_keys=["logits"], out_keys=["action"], distribution_class=Categorical, return_log_prob=True,
-        log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM, generator=generator,
+        module, in_keys=["logits"], out_keys=["action"], distribution_class=CategoricalDistribution,
+        return_log_prob=True, log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM,
+        generator=generator,
     )
 
 

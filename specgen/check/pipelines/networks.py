@@ -238,9 +238,11 @@ class NetworkReader:
         """The action that a network is about."""
         if len(self.env.actions) == 1:
             return self.env.actions[0]
-        if self.env.groups:
-            return None  # reported with the losses
         span = self.file.key_span(*self.path, "networks", name)
+        if not self.env.actions:
+            who = self.env.name if self.loss.group is None else self.loss.group.name
+            self.sink.add(rules.NETWORK.at(span, f"`{who}` takes no action that `{name}` could be about"))
+            return None
         many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
         message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
         self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))

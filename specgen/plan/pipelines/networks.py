@@ -117,8 +117,8 @@ def _layers(network: PipelineNetwork, uses: set[str]) -> str:
         layers = f"orthogonal({layers}, gain=config.{gain.name}, head_gain=config.{head_gain.name})"
     if index is None:
         return layers
-    uses.add("OneHot")
-    return f"nn.Sequential(OneHot({index.classes}), {layers})"
+    uses.add("OneHotLayer")
+    return f"nn.Sequential(OneHotLayer({index.classes}), {layers})"
 
 
 def _keys(entries: tuple[Entry, ...]) -> str:
