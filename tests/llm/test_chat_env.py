@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import SerialEnv
+from specgen_runtime.envs import SerialEnv, check_env_specs
 from specgen_runtime.llm import ChatEnv, History, Message, Scores, chats_of
 from specgen_runtime.llm.conversations.messages import as_rows
 from specgen_runtime.testing import check_env
@@ -183,6 +183,13 @@ def test_groups_fill_whoever_ends_first() -> None:
     for group in list(sizes)[:10]:
         rows = rollout[rollout["group"].squeeze(-1) == group].get("query").tolist()
         assert len({row["query"] for row in rows}) == 1
+
+
+def test_a_reset_of_all_begins_groups_together() -> None:
+    env = ChatEnv(DATA, reward=length, group=2, batch_size=(4,))
+    check_env_specs(env)
+    groups = env.reset()["group"].flatten().tolist()
+    assert groups[0] == groups[1] != groups[2] == groups[3]
 
 
 def test_partial_steps_ask_nobody_else() -> None:

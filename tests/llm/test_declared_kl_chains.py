@@ -55,6 +55,27 @@ chains:
       - {RetrieveLogProb: {model: Reference}}
       - {KLComputation: {estimator: k3, add_to_reward: false}}
   Sampled: {env: Chat, transforms: [{KLRewardTransform: {ref_model: Reference, coef: 0.5, spread: tokens}}]}
+  Chosen:
+    env: Chat
+    transforms:
+      - RetrieveKL:
+          gen_model: policy
+          ref_model: Reference
+          roles: [user, assistant]
+          exclude_tokens: ["<|im_end|>", 35]
+  Shared:
+    env: Chat
+    transforms:
+      - KLRewardTransform:
+          ref_model: Reference
+          exclude_tokens: [4]
+          mask_key: masks.all_attention_mask
+          use_ray_service: true
+          actor_name: kl
+          num_gpus: 0.5
+          replicas: 2
+          lifetime: detached
+          timeout: 30
   Scored: {env: Texts, transforms: [{RetrieveLogProb: {model: texts, assistant_only: false}}]}
 models:
   texts: {like: policy, input: text, frozen: true}
@@ -147,6 +168,39 @@ def test_a_penalty_of_what_was_sampled(made: ModuleType, folder: Path, policy: T
     kl = KLRewardTransform(by_hand(folder, "reference"), coef=0.5, spread="tokens")
     data = assert_same(env, [kl], policy)
     assert data["next", "reward"].shape == (4, 2, 48, 1)
+
+
+def test_which_tokens_count(made: ModuleType, folder: Path, policy: TransformersWrapper) -> None:
+    env = made.Chosen(policy=policy, source=SOURCE, batch_size=(4,), seed=3)
+    which: Any = {"roles": ("user", "assistant"), "exclude_tokens": ("<|im_end|>", 35)}
+    kl = RetrieveKL(by_hand(folder, "policy"), by_hand(folder, "reference"), **which)
+    data = assert_same(env, [kl], policy)
+    elsewhere = ~data["masks", "all_assistant_mask"]
+    assert data["next", "kl_penalty"][elsewhere].any(), "what the user said counts, too"
+
+
+def test_the_actors_of_declared_models(made: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    class Service:
+        def __init__(self, create: Any, **options: Any) -> None:
+            asked.update(options, made=create())
+
+        def call(self, name: str, *args: Any) -> Any:
+            return getattr(asked["made"], name)(*args)
+
+    monkeypatch.setattr("specgen_runtime.llm.kl.scoring_models.RayService", Service)
+    made.Shared(source=SOURCE, batch_size=(2,))
+    options = {name: asked[name] for name in ("actor_name", "num_gpus", "replicas", "lifetime", "timeout")}
+    assert options == {
+        "actor_name": "kl",
+        "num_gpus": 0.5,
+        "replicas": 2,
+        "lifetime": "detached",
+        "timeout": 30,
+    }
+    assert asked["made"].which.exclude_tokens == (4,)
+    assert asked["made"].which.mask_key == ("masks", "all_attention_mask")
 
 
 def test_the_policy_of_a_collector(made: ModuleType, policy: TransformersWrapper) -> None:

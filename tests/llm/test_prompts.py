@@ -211,3 +211,21 @@ def test_groups_resume() -> None:
 def test_groups_that_do_not_fill_the_batch(rows: int, group: int) -> None:
     with pytest.raises(ValueError, match=f"groups of {group} don't fill a batch of {rows}"):
         GroupedPrompts(None, rows, group)
+
+
+@pytest.mark.parametrize(("rows", "group"), [(4, 2), (2, 4), (2, 2)])
+def test_rows_out_of_step_begin_a_new_group_together(rows: int, group: int) -> None:
+    prompts = GroupedPrompts(Prompts(DATA, shuffle=False), rows, group)
+    before = [prompts.next_of(row)[1] for row in (*range(rows), 0, 0)]
+    prompts.align()
+    prompts.align()
+    following = [prompts.next_of(row)[1] for _ in range(2) for row in range(rows)]
+    assert not {*following} & {*before}
+    assert set(Counter(following[: max(rows, group)]).values()) == {group}
+
+
+def test_rows_in_step_stay_in_their_group() -> None:
+    prompts = GroupedPrompts(Prompts(DATA, shuffle=False), 2, 4)
+    first = [prompts.next_of(row)[1] for row in range(2)]
+    prompts.align()
+    assert [prompts.next_of(row)[1] for row in range(2)] == first == [0, 0]

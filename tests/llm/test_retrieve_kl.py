@@ -9,6 +9,8 @@ import pytest
 import torch
 from specgen_runtime.llm import (
     ChatHistory,
+    KLComputation,
+    KLRewardTransform,
     RetrieveKL,
     Text,
     Tokens,
@@ -365,3 +367,21 @@ def test_it_is_a_chain() -> None:
     assert transform.container is None
     again = pickle.loads(pickle.dumps(transform))
     assert torch.equal(penalty_of(again), penalty_of(transform))
+
+
+@pytest.mark.parametrize(
+    ("create", "given", "meant"),
+    [
+        (lambda **given: RetrieveKL(**pair(), **given), "coef", "coeff"),
+        (lambda **given: RetrieveKL(**pair(), **given), "estimater", "estimator"),
+        (lambda **given: KLRewardTransform(wrapped(1), **given), "coeff", "coef"),
+        (lambda **given: KLRewardTransform(wrapped(1), **given), "num_gpu", "num_gpus"),
+        (KLComputation, "coef", "coeff"),
+    ],
+)
+def test_keywords_that_are_none(create: Any, given: str, meant: str) -> None:
+    with pytest.raises(
+        TypeError,
+        match=rf"^(RetrieveKL|KLRewardTransform|KLComputation) has no keyword '{given}'.*'{meant}'\?$",
+    ):
+        create(**{given: 1})

@@ -8,6 +8,7 @@ from specgen_runtime.llm.conversations.families import _FAMILIES, chat_of_text, 
 from specgen_runtime.llm.conversations.messages import Chat
 from specgen_runtime.llm.conversations.templates import render
 
+from specgen.check.language_models import recorded
 from tests.llm.models import CHATML, tiny_tokenizer
 
 CHAT: Chat = [
@@ -56,10 +57,18 @@ def test_the_template_that_is_used() -> None:
     assert template_of(tokenizer) == CHATML  # its own
     assert template_of(tokenizer, name="llama") == _FAMILIES["llama"].template
     assert template_of(tokenizer, "{{ 1 }}", "llama") == "{{ 1 }}"
+
+
+@pytest.mark.parametrize(
+    "name", ["somebody/Qwen-tiny", "deepseek-llama-qwen", "base", "llama-of-falcons", "DialoGPT"]
+)
+def test_a_tokenizer_without_a_template_gets_that_of_its_family(name: str) -> None:
     bare = tiny_tokenizer(None)
-    assert template_of(bare) == _FAMILIES["chatml_format"].template
-    bare.name_or_path = "somebody/Qwen-tiny"
-    assert template_of(bare) == _FAMILIES["qwen"].template
+    bare.name_or_path = name
+    family = next((family for family in recorded._FAMILIES if family in name.lower()), "chatml_format")
+    said = rf"the tokenizer '{name}' has no chat template.* Say chat_template_name='{family}'"
+    with pytest.warns(UserWarning, match=said):
+        assert template_of(bare) == _FAMILIES[family].template
 
 
 def test_an_unknown_template() -> None:
@@ -90,7 +99,8 @@ def test_a_template_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert History.from_text(text, "lines").to_chats() == CHAT[3:]
     bare = tiny_tokenizer(None)
     bare.name_or_path = "my-liner-of-qwen"
-    assert template_of(bare) == template, "what was added last comes first"
+    with pytest.warns(UserWarning, match="rendered as 'lines'"):
+        assert template_of(bare) == template, "what was added last comes first"
     with pytest.raises(ValueError, match="already"):
         add_chat_template("lines", template)
     add_chat_template("one way", "{{ messages[0]['content'] }}")

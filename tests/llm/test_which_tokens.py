@@ -195,6 +195,22 @@ def test_roles_of_sampled_tokens() -> None:
         transform(data)
 
 
+@pytest.mark.parametrize("roles", [["tool"], ["tool", "assistant"]])
+def test_roles_that_the_policy_did_not_sample(roles: list[str]) -> None:
+    """A policy that samples writes log-probabilities of its own answers alone."""
+    scored = whole_log_probs(told())
+    said = wrapped(0, prefer_tokens=False)(told())["masks", "all_assistant_mask"]
+    sampled = scored.clone()
+    sampled["log_probs", "full"] = scored["log_probs", "full"].where(said, 0.0)
+    transform = KLRewardTransform(wrapped(1), roles=roles)
+    with pytest.raises(
+        ValueError, match=r"row 0: \('log_probs', 'full'\) is 0 for all \d+ tokens of these roles"
+    ):
+        transform(sampled)
+    only = KLRewardTransform(wrapped(1), roles=["assistant"])
+    torch.testing.assert_close(only(sampled)["kl_penalty"], only(scored)["kl_penalty"])
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

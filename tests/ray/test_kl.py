@@ -178,7 +178,7 @@ def test_models_are_not_sent(create: Callable[..., Any], monkeypatch: pytest.Mon
 @pytest.mark.parametrize("base", [RetrieveKL, KLRewardTransform])
 def test_classes_of_ones_own_derive_from_that_in_ray(base: Any) -> None:
     own = type("Own", (base,), {})
-    with pytest.raises(ValueError, match=f"Own runs its models? here: derive it from Ray{base.__name__}"):
+    with pytest.raises(ValueError, match=f"Own works here: derive it from Ray{base.__name__}"):
         own(**({} if base is KLRewardTransform else PAIR), use_ray_service=True)
 
 

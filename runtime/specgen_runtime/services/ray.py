@@ -23,11 +23,17 @@ class ActorOptions(TypedDict, total=False):
     """Keywords of what runs in Ray actors with ``use_ray_service=True``; see `RayService`."""
 
     actor_name: str | None
+    """of the actors; if there are some of this name with equal arguments, they are used"""
     num_gpus: float | None
+    """that each actor occupies; None for none"""
     num_cpus: float | None
+    """that each actor occupies; None for none"""
     replicas: int
+    """how many actors, which do the same, serve all who use the name"""
     lifetime: Literal["detached"] | None
+    """``"detached"`` lets actors with a name live on when this process ends"""
     timeout: float | None
+    """how many seconds an actor has to start, and to answer; None for 120"""
 
 
 _DEFAULTS: ActorOptions = {

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
 
-from specgen_runtime.services import ActorOptions, RayService, actor_options, described
+from specgen_runtime.services import ActorOptions, HereOrInActors, RayService, described
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import leaf_keys, normal_keys
@@ -21,7 +21,7 @@ from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 __all__ = ["ModuleTransform", "RayModuleTransform"]
 
 
-class ModuleTransform(Transform):
+class ModuleTransform(HereOrInActors, Transform):
     """Runs a module on what an environment returns, at reset and at step, or on the actions that it is given.
 
     The keys are those of the module; offline it runs wherever they stand, at the root and under ``"next"``. In an environment it runs without gradients, unless one of its inputs needs
@@ -60,12 +60,6 @@ class ModuleTransform(Transform):
 
     module: nn.Module
 
-    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
-        """Choose the class: `RayModuleTransform` for `use_ray_service`."""
-        if use_ray_service and cls is ModuleTransform:
-            return super().__new__(RayModuleTransform)  # type: ignore[return-value]
-        return super().__new__(cls)
-
     def __init__(
         self,
         *,
@@ -87,8 +81,8 @@ class ModuleTransform(Transform):
         super().__init__()
         if (module is None) == (module_factory is None):
             raise ValueError("ModuleTransform takes either `module` or `module_factory`")
-        in_ray = use_ray_service or isinstance(self, RayModuleTransform)
-        actor = actor_options(in_ray, actor_name=actor_name, num_gpus=num_gpus, num_cpus=num_cpus)
+        given: ActorOptions = {"actor_name": actor_name, "num_gpus": num_gpus, "num_cpus": num_cpus}
+        actor = self._actor_options(use_ray_service, given)
         self.no_grad = no_grad
         self.inverse = inverse
         self.device = None if device is None else torch.device(device)
@@ -299,7 +293,7 @@ class ModuleTransform(Transform):
         return f"{type(self).__name__}({keys})"
 
 
-class RayModuleTransform(ModuleTransform):
+class RayModuleTransform(ModuleTransform, in_actors=True):
     """A `ModuleTransform` whose module runs in an actor of a Ray cluster.
 
     One actor can serve several environments. Gradients do not reach the module. `close` ends the actor, unless it

@@ -8,6 +8,7 @@ from typing import Any
 
 from specgen.check.chains.model import Instance
 from specgen.check.chains.position import Position
+from specgen.check.language_models.arguments import check_arguments, read_texts
 from specgen.check.language_models.keys import read_key
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.pairs import check_pair, needs_history
@@ -86,7 +87,7 @@ class ModelBinder:
                 self.found,
                 self.keys,
                 self.params,
-                tuple(param.name for param in self.transform.params if param.name in self.given),
+                tuple(param.name for param in self.transform.arguments if param.name in self.given),
                 tuple(writes),
             )
             if self.sound
@@ -114,6 +115,10 @@ class ModelBinder:
                 value = check_argument(param, self.given[param.name], name, self.sink)
                 if len(self.sink) == before:
                     self.params[param.name] = value
+        for texts in self.transform.texts:
+            node = self.given.get(texts.name)
+            self.params[texts.name] = None if node is None else read_texts(texts, node, name, self.sink)
+        check_arguments(self.transform, self.params, self.given, self.span, self.sink)
 
     def _find_models(self) -> None:
         remote = self.params.get("use_ray_service") is True
@@ -150,6 +155,8 @@ class ModelBinder:
         for keyword, usual in self.transform.keys.items():
             if (node := self.given.get(keyword)) is not None:
                 self.keys[keyword] = read_key(node, keyword, self.sink)
+                continue
+            if usual is None:
                 continue
             model = self.found.get(_MODEL_OF.get(keyword, ""))
             if model is not None and model.log_probs_key is not None:
@@ -196,6 +203,11 @@ class ModelBinder:
     def _check_reads(self) -> None:
         """What models read is there, and so are log-probabilities that are computed with."""
         entries = {**self.state.entries, **self.state.actions}
+        mask = entries.get(dotted(self.keys.get("mask_key", ())))
+        if mask is not None and mask.type.dtype != "bool":
+            message = f"`{mask.dotted}` is {mask.spec}, and a mask of tokens is of truth values"
+            help = "name a key of dtype bool"
+            self.sink.add(chain_rules.KL_KEY.at(self.span("mask_key"), message, help=help))
         for keyword, model in self.found.items():
             key = f"{model.input}.full"
             if key not in entries and not needs_history(self.transform, model, self.params):

@@ -67,7 +67,7 @@ def check_pair(
         sink.add(rules.POLICY_WITHOUT_GENERATE.at(span("gen_model"), message, notes=notes, help=help))
     if policy is not None and reference is not None:
         _check_rows(policy, reference, span("ref_model"), sink)
-        check_recorded_pair(policy, reference, span("ref_model"), sink)
+        check_recorded_pair(policy, reference, params.get("estimator"), span, sink)
         gen, ref = keys["gen_log_probs_full_key"], keys["ref_log_probs_full_key"]
         if gen == ref:
             message = f"`{policy.name}` and `{reference.name}` both write `{dotted(gen)}`"

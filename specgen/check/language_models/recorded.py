@@ -10,6 +10,9 @@ from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import llm_lock as rules
 from specgen.source.model_folders import ModelFolder
 
+_FAMILIES = ("llama", "deepseek", "falcon", "dialogpt", "qwen")
+"""The families that the runtime tells by words in names, the first one that is found."""
+
 
 def check_recorded(model: CheckedLanguageModel, sink: Sink) -> None:
     """Check a model against what is recorded of its folder and of its tokenizer's; what is not recorded is let pass.
@@ -44,6 +47,11 @@ def check_recorded(model: CheckedLanguageModel, sink: Sink) -> None:
         sink.add(rules.PAD_IS_END.at(place, message, help=help))
     template = tokenizer.template
     used = template if model.input == "history" and model.template is None else None
+    if template is None and tokenizer.tokenizer and model.input == "history" and model.template is None:
+        family = next((name for name in _FAMILIES if name in model.tokenizer.lower()), "chatml_format")
+        message = f"{what} has no chat template: conversations are rendered as `{family}`"
+        help = f"write `template: {family}` if that is meant, or a file with the one that the model knows"
+        sink.add(rules.NO_CHAT_TEMPLATE.at(place, message, help=help))
     if used is not None and used.rewrites and not used.generation:
         message = f"{what} has a chat template that rewrites contents, and has no generation blocks"
         help = "turns before the last are not scored: write `template:` with one that has the blocks"
@@ -51,16 +59,27 @@ def check_recorded(model: CheckedLanguageModel, sink: Sink) -> None:
 
 
 def check_recorded_pair(
-    policy: CheckedLanguageModel, reference: CheckedLanguageModel, span: Span, sink: Sink
+    policy: CheckedLanguageModel,
+    reference: CheckedLanguageModel,
+    estimator: object,
+    span: Callable[[str], Span],
+    sink: Sink,
 ) -> None:
     """Check that two models whose log-probabilities are subtracted read the same tokens.
 
     Args:
         policy: the one.
         reference: the other.
-        span: where they meet.
+        estimator: of the penalty.
+        span: where an argument stands.
         sink: takes the mistakes.
     """
+    sizes = [model.weights.vocab_size if model.weights else None for model in (policy, reference)]
+    if estimator == "full" and None not in sizes and sizes[0] != sizes[1]:
+        message = f"`{policy.name}` has numbers for {sizes[0]} tokens, `{reference.name}` for {sizes[1]}"
+        help = "resize one of the models and save it, or write `estimator: k1`"
+        sink.add(rules.VOCABULARIES_DIFFER.at(span("estimator"), message, help=help))
+    here = span("ref_model")
     both = (policy, reference)
     names = f"`{policy.name}` and `{reference.name}`"
     notes = [Note(f"`{model.name}`", model.place(_tokenizer_field(model))) for model in both]
@@ -72,7 +91,7 @@ def check_recorded_pair(
             f"{names} have different tokenizers: what one says of a token is of another one for the other"
         )
         help = f"take models of one family, or write `tokenizer: {policy.tokenizer}` in both if they were trained so"
-        sink.add(rules.TOKENIZERS_DIFFER.at(span, message, notes=notes, help=help))
+        sink.add(rules.TOKENIZERS_DIFFER.at(here, message, notes=notes, help=help))
         return
     named = {model.template for model in both}
     own = {model.tokenizer_folder and model.tokenizer_folder.template for model in both}
@@ -82,7 +101,7 @@ def check_recorded_pair(
     if "tokens" not in (model.input for model in both) and len(known) > 1 and None not in known:
         message = f"{names} have different chat templates: a conversation is two texts"
         help = "write the same `template:` in both"
-        sink.add(rules.TEMPLATES_DIFFER.at(span, message, notes=notes, help=help))
+        sink.add(rules.TEMPLATES_DIFFER.at(here, message, notes=notes, help=help))
 
 
 def _tokenizer_field(model: CheckedLanguageModel) -> str:

@@ -32,7 +32,34 @@ _FULL_PENALTY = tuple(
 _ASSISTANT_ONLY = Parameter("assistant_only", "bool", True)
 _DETACH = Parameter("detach", "bool", True)
 _EMPTY = Parameter("empty", "enum", "error", choices=("error", "zero"))
-_RAY = Parameter("use_ray_service", "bool", False)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A keyword for text.
+
+    Attributes:
+        name: the keyword.
+        listed: whether it is a list of texts.
+        ids: whether ids of tokens may stand in it, too.
+    """
+
+    name: str
+    listed: bool = True
+    ids: bool = False
+    default: None = None
+
+
+_RAY = (
+    Parameter("use_ray_service", "bool", False),
+    Parameter("num_gpus", "float", None, range=((">=", 0.0),), optional=True),
+    Parameter("num_cpus", "float", None, range=((">=", 0.0),), optional=True),
+    Parameter("replicas", "int", 1, range=((">=", 1.0),)),
+    Parameter("lifetime", "enum", None, choices=("detached",), optional=True),
+    Parameter("timeout", "float", None, range=_POSITIVE, optional=True),
+)
+_ROLES, _EXCLUDE, _NAME = Texts("roles"), Texts("exclude_tokens", ids=True), Texts("actor_name", listed=False)
+_MASK = {"mask_key": None}
 
 
 @dataclass(frozen=True)
@@ -42,21 +69,34 @@ class ModelTransform:
     Attributes:
         name: its class.
         models: its keywords for models; with each whether it has to be given.
-        keys: its keywords for keys, with their defaults as the language writes them; an empty one follows from a model.
-        params: its other keywords.
+        keys: its keywords for keys, with their defaults as the language writes them; an empty one follows from a model,
+            and there is none in place of None.
+        params: its other keywords for values.
+        texts: its keywords for text.
         coefficient: the keyword of the penalty's coefficient; empty where it writes no penalty.
     """
 
     name: str
     models: Mapping[str, bool]
-    keys: Mapping[str, str]
+    keys: Mapping[str, str | None]
     params: tuple[Parameter, ...]
     coefficient: str = ""
+    texts: tuple[Texts, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[Parameter | Texts, ...]:
+        """What it takes besides models and keys."""
+        return (*self.params, *self.texts)
 
     @property
     def keywords(self) -> tuple[str, ...]:
         """All that a chain may give it."""
-        return (*self.models, *self.keys, *(param.name for param in self.params))
+        return (*self.models, *self.keys, *(param.name for param in self.arguments))
+
+    @property
+    def of_actors(self) -> tuple[Parameter | Texts, ...]:
+        """Those for the processes that models run in."""
+        return tuple(param for param in self.arguments if param in (*_RAY[1:], _NAME))
 
 
 MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {
@@ -69,12 +109,18 @@ MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {
                 "gen_log_probs_full_key": "log_probs.full",
                 "ref_log_probs_full_key": "ref_log_probs.full",
                 "kl_key": "kl_penalty",
+                **_MASK,
             },
-            (_ASSISTANT_ONLY, Parameter("coeff", "float", 1.0), _DETACH, _EMPTY, _RAY, *_FULL_PENALTY),
+            (_ASSISTANT_ONLY, Parameter("coeff", "float", 1.0), _DETACH, _EMPTY, *_RAY, *_FULL_PENALTY),
             "coeff",
+            (_ROLES, _EXCLUDE, _NAME),
         ),
         ModelTransform(
-            "RetrieveLogProb", {"model": True}, {"log_probs_full_key": ""}, (_ASSISTANT_ONLY, _DETACH, _EMPTY)
+            "RetrieveLogProb",
+            {"model": True},
+            {"log_probs_full_key": "", **_MASK},
+            (_ASSISTANT_ONLY, _DETACH, _EMPTY),
+            texts=(_ROLES, _EXCLUDE),
         ),
         ModelTransform(
             "KLComputation",
@@ -83,6 +129,7 @@ MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {
                 "gen_log_probs_full_key": "log_probs.full",
                 "ref_log_probs_full_key": "ref_log_probs.full",
                 "kl_key": "kl_penalty",
+                **_MASK,
             },
             (Parameter("coeff", "float", 1.0), *_PENALTY),
             "coeff",
@@ -90,9 +137,15 @@ MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {
         ModelTransform(
             "KLRewardTransform",
             {"ref_model": True},
-            {"log_prob_key": "log_probs.full", "kl_key": "kl_penalty", "ref_log_probs_key": "ref_log_probs"},
-            (_ASSISTANT_ONLY, Parameter("coef", "float", 1.0), _RAY, *_PENALTY),
+            {
+                "log_prob_key": "log_probs.full",
+                "kl_key": "kl_penalty",
+                "ref_log_probs_key": "ref_log_probs",
+                **_MASK,
+            },
+            (_ASSISTANT_ONLY, Parameter("coef", "float", 1.0), *_RAY, *_PENALTY),
             "coef",
+            (_EXCLUDE, _NAME),
         ),
     )
 }

@@ -172,6 +172,44 @@ envs:
     without="The template's own error at the first conversation, behind minutes of loading.",
 )
 
+NO_CHAT_TEMPLATE = Rule(
+    "SG579",
+    "no chat template",
+    f"""\
+The tokenizer has no chat template, and `template` names none. Conversations are rendered by the template of the family
+that the folder's name tells, else by `chatml_format`, which the model may never have seen.
+{_RECORDED}
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/base}}}}
+```
+
+```yaml
+models:
+  policy: {{causal_lm: {{path: checkpoints/base}}, template: templates/base.jinja}}
+```
+""",
+    severity="warning",
+    without="The model answers worse than it can, and a warning at run time is all that tells why.",
+)
+
+VOCABULARIES_DIFFER = Rule(
+    "SG580",
+    "distributions over different vocabularies",
+    f"""\
+`estimator: full` sums over the vocabulary, and the two models have numbers for different numbers of tokens, as where one
+was resized. Estimators of sampled tokens don't mind, if the tokenizers are the same.
+{_RECORDED}
+```yaml
+chains:
+  Train:
+    env: Chat
+    transforms: [{{RetrieveKL: {{gen_model: policy, ref_model: reference, estimator: k1}}}}]
+```
+""",
+    without="ValueError at the first conversation, when both models are loaded.",
+)
+
 BROKEN_MODEL_LOCK = Rule(
     "SG535",
     "record of language models that cannot be read",

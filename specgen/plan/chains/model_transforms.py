@@ -94,9 +94,10 @@ def _arguments(instance: ModelInstance) -> Iterator[Code]:
         if keys != (("reward",), ("kl_penalty",), ("ref_log_probs",)):
             yield Code(f"out_keys=[{', '.join(map(key_text, keys))}]")
     for keyword, usual in transform.keys.items():
-        chosen = instance.keys[keyword]
-        written = transform.name == "KLRewardTransform" and keyword != "log_prob_key"
-        if chosen != tuple(usual.split(".")) and not written:
+        if (chosen := instance.keys.get(keyword)) is None:
+            continue
+        written = transform.name == "KLRewardTransform" and keyword in ("kl_key", "ref_log_probs_key")
+        if chosen != tuple((usual or "").split(".")) and not written:
             yield Code(f"{keyword}={key_text(chosen)}")
     for name in instance.given:
         code = value_code(params[name])

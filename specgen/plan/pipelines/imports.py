@@ -21,12 +21,15 @@ _MODULES = (
     "AdditiveGaussianModule",
     "Categorical",
     "Delta",
+    "DistributionalQValueActor",
     "EGreedyModule",
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
+    "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
@@ -43,6 +46,8 @@ _DATA = (
     "PrioritizedSampler",
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
+    "TensorStorage",
+    "load_recorded",
 )
 
 PIPELINE_IMPORTS: dict[str, Import] = {
@@ -50,6 +55,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
+    "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
     **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
     **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
@@ -59,8 +65,9 @@ PIPELINE_IMPORTS: dict[str, Import] = {
 
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
-    """What the module of a pipeline may import, with its environment and its loss."""
-    own = [(pipeline.env.module, pipeline.env.name), (pipeline.loss.loss.module, pipeline.loss.loss.name)]
+    """What the module of a pipeline may import, with its environment and its losses."""
+    own = [(pipeline.env.module, pipeline.env.name)]
+    own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 
 

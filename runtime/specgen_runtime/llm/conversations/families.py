@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -68,7 +69,8 @@ def template_of(tokenizer: Any, template: str | None = None, name: str | None = 
         name: of a known one.
 
     Returns:
-        `template`, else the one called `name`, else the tokenizer's own, else its family's, else ``chatml_format``.
+        `template`, else the one called `name`, else the tokenizer's own, else its family's, else ``chatml_format``; a
+        UserWarning says which of the last two.
 
     Raises:
         ValueError: no template of this name; there is nothing to choose by; or the tokenizer has several.
@@ -86,7 +88,16 @@ def template_of(tokenizer: Any, template: str | None = None, name: str | None = 
         raise ValueError(
             f"the tokenizer has several templates ({', '.join(own)}): give one of them as chat_template"
         )
-    return own or _FAMILIES[_family_of(tokenizer)].template
+    if own:
+        return str(own)
+    family = _family_of(tokenizer)
+    called = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    warnings.warn(
+        f"the tokenizer {called!r} has no chat template: conversations are rendered as {family!r}. Say "
+        f"chat_template_name={family!r} if that is meant, or give the template that the model knows as chat_template",
+        stacklevel=2,
+    )
+    return _FAMILIES[family].template
 
 
 def _named(name: str) -> _Family:

@@ -230,6 +230,8 @@ class ChatEnv(EnvBase[D, S]):
     def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
         count = self.batch_size.numel()
         chosen = _rows_in(tensordict, "_reset", count)
+        if tensordict is None or "_reset" not in tensordict:
+            self.prompts.align()
         given = None if self.prompts.prompts is not None else self._given(tensordict, count)
         rows: list[Row] = [{self.data_key: ""}] * count
         chats: list[Chat] = [self._placeholder[:1]] * count

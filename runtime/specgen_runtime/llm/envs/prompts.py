@@ -161,6 +161,16 @@ class GroupedPrompts:
         if self.prompts is not None:
             self.prompts.restart(seed)
 
+    def align(self) -> None:
+        """Let the rows of each slot whose episodes differ in number begin a new group together."""
+        rounds = self.group // self.slot_rows  # episodes of a row in a group
+        for number, slot in enumerate(self.open):
+            rows = slice(number * self.slot_rows, (number + 1) * self.slot_rows)
+            begun = self.episodes[rows]
+            if len({*begun}) > 1:
+                self.episodes[rows] = [-(-max(begun) // rounds) * rounds] * self.slot_rows
+                slot.clear()
+
     def next_of(self, row: int) -> tuple[Row, int]:
         """What the next episode of a row of the batch is about, and the number of its group."""
         slot = self.open[row // self.slot_rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from tensordict import TensorDictBase
@@ -22,6 +22,7 @@ from specgen_runtime.llm.kl.generated.penalties import (
     spread_reward,
 )
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows
+from specgen_runtime.llm.kl.options import Level, PenaltyOptions, Spread, split_options
 from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, kl_estimate
 from specgen_runtime.llm.ragged import Ragged, rows_at
 from specgen_runtime.objectives.keys import listed
@@ -31,9 +32,6 @@ from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["KLComputation", "KLPenalty"]
-
-Spread = Literal["sum", "tokens"]
-Level = Literal["token", "sequence"]
 
 
 class KLPenalty(Transform):
@@ -252,8 +250,9 @@ class KLComputation(KLPenalty):
         coeff: float = 1.0,
         padding_side: Literal["left", "right"] = "left",
         mask_key: NestedKey | None = None,
-        **penalty: Any,
+        **penalty: Unpack[PenaltyOptions],
     ) -> None:
+        split_options(type(self), penalty)
         super().__init__(kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
         self.in_keys, self.out_keys = [gen_log_probs_full_key, ref_log_probs_full_key], [self.kl_key]
         if self.in_keys[0] == self.in_keys[1]:

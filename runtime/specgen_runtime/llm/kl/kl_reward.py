@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Unpack
 
 import torch
 from tensordict import TensorDictBase
@@ -13,6 +13,7 @@ from torch import Tensor
 from specgen_runtime.llm.conversations.entries import Sequences
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.kl.options import KLOptions, split_options
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.kl.scoring_models import (
     RayScoringModels,
@@ -23,7 +24,7 @@ from specgen_runtime.llm.kl.scoring_models import (
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.objectives.keys import listed
-from specgen_runtime.services import RayService, actor_options
+from specgen_runtime.services import HereOrInActors, RayService
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -43,6 +44,7 @@ class Reference(ScoringModels):
         roles: whose tokens count in place of the assistant's; see `scoring`.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
+        log_prob_key: of the policy's log-probabilities, which `roles` need.
         options: further keywords of `scoring`.
 
     Raises:
@@ -57,11 +59,13 @@ class Reference(ScoringModels):
         roles: Collection[str] | None = None,
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
+        log_prob_key: NestedKey | None = None,
         **options: Any,
     ) -> None:
         model = scoring(ref_model(), "ref_model", assistant_only=False, **options)
         which = WhichTokens(assistant_only, "zero", exclude_tokens, mask_key)
         super().__init__({"ref_model": model}, which=which)
+        self.log_prob_key = log_prob_key
         self._roles_renderer = None
         if roles is not None:
             self._roles_renderer = scoring(model, "ref_model", assistant_only=assistant_only, roles=roles)
@@ -69,7 +73,8 @@ class Reference(ScoringModels):
     def row_layout(self) -> RowLayout:
         """Where rows are read, and how wide results are."""
         known = super().row_layout()
-        return known._replace(reads=(*known.reads, _PROMPTS))
+        written = () if self.log_prob_key is None else (self.log_prob_key,)
+        return known._replace(reads=(*known.reads, _PROMPTS, *written))
 
     def tokens_to_score(self, data: TensorDictBase, found: Sequences) -> Tensor:
         """Which tokens are scored: bool ``[rows, width]``.
@@ -79,12 +84,15 @@ class Reference(ScoringModels):
             found: the tokens.
 
         Raises:
-            ValueError: tokens in the data are others than those of the conversations whose roles are asked for; or see
-                `WhichTokens`.
+            ValueError: tokens in the data are others than those of the conversations whose roles are asked for; the
+                policy wrote log-probabilities of its answers alone; or see `WhichTokens`.
         """
         if self._roles_renderer is not None:
             wanted = _mask_of_beginnings(found, self._roles_renderer.sequences(data))
-            return super().tokens_to_score(data, found._replace(assistant=wanted))
+            scored = super().tokens_to_score(data, found._replace(assistant=wanted))
+            if self.log_prob_key is not None:
+                self._check_written(data, found, scored, self.log_prob_key)
+            return scored
         prompts = rows_at(data, _PROMPTS)
         if not self.which.assistant_only or found.assistant is not None or prompts is None:
             return super().tokens_to_score(data, found)
@@ -96,6 +104,48 @@ class Reference(ScoringModels):
             behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
         answered = behind.expand_as(found.attention)
         return super().tokens_to_score(data, found._replace(assistant=answered))
+
+    @staticmethod
+    def _check_written(data: TensorDictBase, found: Sequences, scored: Tensor, key: NestedKey) -> None:
+        """Refuse scored tokens of which the policy wrote no log-probability, since it did not sample them."""
+        gen = log_probs_like(rows_at(data, key), found.attention, key)
+        others = scored if found.assistant is None else scored & ~found.assistant
+        unwritten = others.any(-1) & ~(others & (gen != 0)).any(-1)
+        if bool(unwritten.any()):
+            row = int(unwritten.nonzero()[0])
+            raise ValueError(
+                f"row {row}: {key!r} is 0 for all {int(others[row].sum())} tokens of these roles that the "
+                "policy did not sample; a policy that samples writes those of its answer alone. Take RetrieveKL(roles=...), "
+                "which scores them"
+            )
+
+
+def log_probs_like(log_probs: Tensor | list[Tensor] | None, attention: Tensor, key: NestedKey) -> Tensor:
+    """The policy's log-probabilities at the places of the reference's tokens, ``[rows, width]``.
+
+    Args:
+        log_probs: as they are in the data; None where they are not.
+        attention: bool ``[rows, width]``, what is no padding.
+        key: where they are.
+
+    Raises:
+        KeyError: they are not there.
+        ValueError: they are of other tokens.
+    """
+    if log_probs is None:
+        raise KeyError(f"KLRewardTransform reads {key!r}, which is not in the tensordict")
+    lengths = attention.sum(-1).tolist()
+    if isinstance(log_probs, list):
+        if [len(row) for row in log_probs] == lengths:
+            values = torch.cat(log_probs)
+            return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
+    elif log_probs.numel() == attention.numel():
+        return log_probs.reshape(attention.shape)
+    sizes = list(log_probs.shape) if isinstance(log_probs, Tensor) else [len(row) for row in log_probs]
+    raise ValueError(
+        f"{key!r} is {sizes}, but the reference reads tokens of {list(attention.shape)} "
+        f"(lengths {lengths}): they are not of the same tokens"
+    )
 
 
 def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
@@ -119,7 +169,7 @@ def _mask_of_beginnings(tokens: Sequences, rendered: Sequences) -> Tensor:
     return mask
 
 
-class KLRewardTransform(KLPenalty):
+class KLRewardTransform(HereOrInActors, KLPenalty):
     """Writes the KL penalty between the policy, whose log-probabilities are in the data, and a reference.
 
     `RetrieveKL` is the way for everything but this: it does not need the policy's log-probabilities. Only answers
@@ -140,26 +190,19 @@ class KLRewardTransform(KLPenalty):
         assistant_only: whether only answers count.
         padding_side: of the reference's tokens; None for its own.
         roles: whose tokens count in place of the assistant's; None for what the assistant said. The policy's
-            log-probabilities are to be of these too: a policy that samples writes 0 for what it did not say. It needs
-            ``input_mode="history"``.
+            log-probabilities are to be of these too, as one writes them that scores. It needs ``input_mode="history"``.
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the reference runs in Ray actors: a `RayKLRewardTransform`.
-        actor_name: as for `RetrieveKL`, and so are `num_gpus`, `num_cpus`, `replicas`, `lifetime` and `timeout`.
-        penalty: further keywords of `KLPenalty`.
+        options: of the penalty and of Ray actors, as for `RetrieveKL`.
 
     Raises:
+        TypeError: there is no such keyword.
         ValueError: no reference, or two; `in_keys` and `out_keys` are not of these numbers; roles can't be told; or see
-            `KLPenalty`. With `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
+            `KLPenalty`. At a call: the policy wrote no log-probabilities of the tokens of `roles`. With `use_ray_service`: a model instead of a factory, or the actor of this name has other arguments.
     """
 
     models: Reference | RayScoringModels
-
-    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
-        """Choose the class: `RayKLRewardTransform` for `use_ray_service`."""
-        if use_ray_service and cls is KLRewardTransform:
-            return super().__new__(RayKLRewardTransform)  # type: ignore[return-value]
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -179,28 +222,10 @@ class KLRewardTransform(KLPenalty):
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
-        actor_name: str | None = None,
-        num_gpus: float | None = None,
-        num_cpus: float | None = None,
-        replicas: int = 1,
-        lifetime: Literal["detached"] | None = None,
-        timeout: float | None = None,
-        **penalty: Any,
+        **options: Unpack[KLOptions],
     ) -> None:
-        ray = isinstance(self, RayKLRewardTransform)
-        actor = actor_options(
-            use_ray_service or ray,
-            actor_name=actor_name,
-            num_gpus=num_gpus,
-            num_cpus=num_cpus,
-            replicas=replicas,
-            lifetime=lifetime,
-            timeout=timeout,
-        )
-        if use_ray_service and not ray:
-            raise ValueError(
-                f"{type(self).__name__} runs its model here: derive it from RayKLRewardTransform"
-            )
+        penalty, given = split_options(type(self), options)
+        actor, ray = self._actor_options(use_ray_service, given), self.runs_in_actors
         reads = [normal_key(key) for key in (["reward"] if in_keys is None else in_keys)]
         writes = (
             [*reads, "kl_penalty", "ref_log_probs"] if out_keys is None else [normal_key(k) for k in out_keys]
@@ -219,6 +244,7 @@ class KLRewardTransform(KLPenalty):
             roles=roles,
             exclude_tokens=exclude_tokens,
             mask_key=mask_key,
+            log_prob_key=None if roles is None else self.log_prob_key,
             tokenizer=tokenizer,
             padding_side=padding_side,
             device=device,
@@ -236,7 +262,7 @@ class KLRewardTransform(KLPenalty):
             )
         scores = self.models.score(tensordict)
         attention = scores.attention
-        gen = self._like(log_probs, attention)
+        gen = log_probs_like(log_probs, attention, self.log_prob_key)
         ref = scores.log_probs[0].to(gen.dtype)
         padded = isinstance(log_probs, Tensor)
         if len(self.out_keys) == 3:
@@ -245,21 +271,6 @@ class KLRewardTransform(KLPenalty):
             next_tensordict, gen, ref, scores.scored, attention, padded, reward_keys=self.reward_keys
         )
         return next_tensordict
-
-    def _like(self, log_probs: Tensor | list[Tensor], attention: Tensor) -> Tensor:
-        """The policy's log-probabilities at the places of the reference's tokens."""
-        lengths = attention.sum(-1).tolist()
-        if isinstance(log_probs, list):
-            if [len(row) for row in log_probs] == lengths:
-                values = torch.cat(log_probs)
-                return values.new_zeros(attention.shape).index_put(attention.nonzero(as_tuple=True), values)
-        elif log_probs.numel() == attention.numel():
-            return log_probs.reshape(attention.shape)
-        sizes = list(log_probs.shape) if isinstance(log_probs, Tensor) else [len(row) for row in log_probs]
-        raise ValueError(
-            f"{self.log_prob_key!r} is {sizes}, but the reference reads tokens of {list(attention.shape)} "
-            f"(lengths {lengths}): they are not of the same tokens"
-        )
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return zero_rows(tensordict_reset, self.out_keys[1:], self.models.row_layout())
@@ -294,7 +305,7 @@ class KLRewardTransform(KLPenalty):
         self.models.close()
 
 
-class RayKLRewardTransform(KLRewardTransform):
+class RayKLRewardTransform(KLRewardTransform, in_actors=True):
     """A `KLRewardTransform` whose reference runs in actors of a Ray cluster; see `RayRetrieveKL`.
 
     Args:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Unpack
 
 from tensordict import TensorDictBase
 
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
+from specgen_runtime.llm.kl.options import KLOptions, PenaltyOptions, split_options
 from specgen_runtime.llm.kl.policy_and_reference import PolicyAndReference, policy_of
 from specgen_runtime.llm.kl.scoring_models import RayScoringModels, model_of
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
-from specgen_runtime.services import RayService, actor_options
+from specgen_runtime.services import HereOrInActors, RayService
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms import Compose
 from specgen_runtime.transforms.keys import normal_key
@@ -28,8 +29,16 @@ class _ModelsKL(KLPenalty):
     models: PolicyAndReference | RayScoringModels
     knows_distributions = True
 
-    def __init__(self, keys: tuple[NestedKey, NestedKey], **penalty: Any) -> None:
-        super().__init__(**penalty)
+    def __init__(
+        self,
+        keys: tuple[NestedKey, NestedKey],
+        *,
+        kl_key: NestedKey,
+        add_to_reward: bool,
+        coeff: float,
+        **penalty: Unpack[PenaltyOptions],
+    ) -> None:
+        super().__init__(kl_key=kl_key, add_to_reward=add_to_reward, coeff=coeff, **penalty)
         self.out_keys = [*keys, self.kl_key]
         if len({*self.out_keys}) < 3:
             raise ValueError(f"log-probabilities and penalty need keys of their own, got {self.out_keys}")
@@ -75,7 +84,7 @@ class _ModelsKL(KLPenalty):
         self.models.close()
 
 
-class RetrieveKL(Compose):
+class RetrieveKL(HereOrInActors, Compose):
     """Writes the KL penalty between a policy and a reference, of conversations with their answers.
 
     The conversations are those of the data themselves; they are rendered and tokenised once for both models, or not
@@ -108,14 +117,12 @@ class RetrieveKL(Compose):
         exclude_tokens: tokens that do not count; see `WhichTokens`.
         mask_key: of a mask of those that do; see `WhichTokens`.
         use_ray_service: whether the models run in Ray actors: a `RayRetrieveKL`.
-        actor_name: of the Ray actors. If there are some of this name with equal arguments, they are used.
-        num_gpus: that each Ray actor occupies; `num_cpus` the same (None: 0).
-        replicas: how many Ray actors, each with both models, serve all who use that name.
-        lifetime: of the Ray actors: ``"detached"`` lets those with a name live on when this process ends.
-        timeout: how many seconds a Ray actor has to load the models, and to answer (None: 120).
-        penalty: `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon` of `KLPenalty`.
+        options: of the penalty, `estimator`, `level`, `bound`, `spread`, `check_finite`, `target_kl` and `horizon`: see
+            `KLPenalty`; and of Ray actors, `actor_name`, `num_gpus`, `num_cpus`, `replicas`, `lifetime` and `timeout`:
+            see `ActorOptions`.
 
     Raises:
+        TypeError: there is no such keyword.
         ValueError: a model is missing, or given in two ways; generates or returns no log-probabilities; the two do
             not give log-probabilities of the same tokens; or the assistant's tokens cannot be told. With
             `use_ray_service`: there are gradients, or models instead of factories, or the actor of this name has
@@ -126,12 +133,6 @@ class RetrieveKL(Compose):
         >>> transform(data)["next", "kl_penalty"].shape
         torch.Size([2, 26])
     """
-
-    def __new__(cls, *args: Any, use_ray_service: bool = False, **kwargs: Any) -> Self:
-        """Choose the class: `RayRetrieveKL` for `use_ray_service`."""
-        if use_ray_service and cls is RetrieveKL:
-            return super().__new__(RayRetrieveKL)  # type: ignore[return-value]
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -157,26 +158,10 @@ class RetrieveKL(Compose):
         exclude_tokens: Sequence[int | str] = (),
         mask_key: NestedKey | None = None,
         use_ray_service: bool = False,
-        actor_name: str | None = None,
-        num_gpus: float | None = None,
-        num_cpus: float | None = None,
-        replicas: int = 1,
-        lifetime: Literal["detached"] | None = None,
-        timeout: float | None = None,
-        **penalty: Any,
+        **options: Unpack[KLOptions],
     ) -> None:
-        ray = isinstance(self, RayRetrieveKL)
-        actor = actor_options(
-            use_ray_service or ray,
-            actor_name=actor_name,
-            num_gpus=num_gpus,
-            num_cpus=num_cpus,
-            replicas=replicas,
-            lifetime=lifetime,
-            timeout=timeout,
-        )
-        if use_ray_service and not ray:
-            raise ValueError(f"{type(self).__name__} runs its models here: derive it from RayRetrieveKL")
+        penalty, given = split_options(type(self), options)
+        actor, ray = self._actor_options(use_ray_service, given), self.runs_in_actors
         if ray and not detach:
             raise ValueError("detach=False with use_ray_service=True: gradients do not cross to a Ray actor")
         if isinstance(gen_model, str) and gen_model != "from_collector":
@@ -245,7 +230,7 @@ class RetrieveKL(Compose):
         return self._models_kl.models.weight_versions()
 
 
-class RayRetrieveKL(RetrieveKL):
+class RayRetrieveKL(RetrieveKL, in_actors=True):
     """A `RetrieveKL` whose models run in actors of a Ray cluster, which several environments can share.
 
     Factories make the models there. The penalty, the reward and the specs are computed here, of log-probabilities that
