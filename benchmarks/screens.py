@@ -23,7 +23,7 @@ from torchrl import envs as theirs
 from torchrl.data import Bounded
 
 from benchmarks.harness import Budget, Row, Work, paired
-from specgen import pipeline
+from specgen import compile_project
 from specgen.project.gymnasium_lock import record
 from specgen.project.library import PACKAGE, library_schemas
 from specgen.settings import Config, Library
@@ -93,7 +93,7 @@ class _Screen(gymnasium.Env[Any, Any]):
 
 def _fused() -> Any:
     library = Library(PACKAGE, library_schemas())
-    made = pipeline.compile_sources(
+    made = compile_project.compile_sources(
         {"schemas/screens.yaml": SCHEMA},
         Config("schemas", "made_screens", "made_screens"),
         gymnasium={NAME: record(NAME, {})},

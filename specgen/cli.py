@@ -206,18 +206,30 @@ def explain(code: str | None) -> None:
 
 @main.command()
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.option("--template", metavar="NAME", help="Begin with a pipeline that trains; `list` shows which.")
 @click.pass_obj
-def init(folder: Path, directory: Path) -> None:
+def init(folder: Path, directory: Path, template: str | None) -> None:
     """Make a project that builds and runs, in DIRECTORY (default: here).
 
     In a project that exists, add what it lacks: no file is overwritten.
     """
+    from specgen.diagnostics import suggestion
     from specgen.project import ConfigError
     from specgen.project.scaffold import make_project
+    from specgen.project.templates import templates
 
+    known = templates() if template is not None else {}
+    if template == "list":
+        width = max(map(len, known), default=0)
+        for name, one in known.items():
+            click.echo(f"{name:<{width}}  {one.doc}")
+        return
+    if template is not None and template not in known:
+        hint = suggestion(template, known)
+        _fail(f"there is no template {template}; {hint or '`specgen init --template list` shows them'}")
     place = folder / directory
     try:
-        made = make_project(place)
+        made = make_project(place, None if template is None else known[template])
     except ConfigError as error:
         _misconfigured(error)
     except OSError as error:
@@ -227,8 +239,7 @@ def init(folder: Path, directory: Path) -> None:
     for advice in made.advice:
         click.echo(f"\n{advice}")
     here = "" if place == Path() else f"cd {shlex.quote(str(place))} && "
-    then = "python train.py" if made.has_example else "pytest"
-    click.echo(f"\nnext: {here}pip install -e . && specgen build && {then}")
+    click.echo(f"\nnext: {here}pip install -e . && specgen build && {made.command}")
 
 
 def _project(root: Path) -> Project:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from specgen.compile_project import Compiled
 from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE
 from specgen.settings import Config
 from specgen.source.model_folders import ModelFolder, folders_from_json

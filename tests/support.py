@@ -17,9 +17,9 @@ from types import ModuleType
 
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
-from specgen import pipeline
+from specgen import compile_project
+from specgen.compile_project import Compiled
 from specgen.diagnostics import render_human
-from specgen.pipeline import Compiled
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
 from specgen.source import PythonSchema
@@ -43,10 +43,10 @@ def compile_sources(
     gymnasium: Mapping[str, Record] | None = None,
     model_folders: Mapping[str, ModelFolder] | None = None,
     library: Library | None = None,
-    memo: pipeline.Memo | None = None,
+    memo: compile_project.Memo | None = None,
 ) -> Compiled:
-    """`specgen.pipeline.compile_sources`; every name in the generated modules stands for something."""
-    made = pipeline.compile_sources(
+    """`specgen.compile_project.compile_sources`; every name in the generated modules stands for something."""
+    made = compile_project.compile_sources(
         sources, config, gymnasium=gymnasium, model_folders=model_folders, library=library, memo=memo
     )
     assert_names_resolve(made.files)

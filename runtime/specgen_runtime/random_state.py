@@ -62,7 +62,7 @@ def _default_generator(device: torch.device) -> torch.Generator:
     """Torch's default generator of the CPU or of a CUDA device."""
     if device.type != "cuda":
         return torch.default_generator
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     index = torch.cuda.current_device() if device.index is None else device.index
     default: torch.Generator = torch.cuda.default_generators[index]
     return default

@@ -22,6 +22,7 @@ from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source.outline import (
     CHAT_SUFFIXES,
+    PIPELINE_SUFFIXES,
     PYTHON_SUFFIXES,
     SUFFIXES,
     TRANSFORM_PYTHON_SUFFIXES,
@@ -33,6 +34,7 @@ SECTIONS = {
     "transforms": "transform",
     "chains": "chain",
     "losses": "loss",
+    "pipelines": "pipeline",
 }
 """The sections whose entries become classes, and what an entry is called."""
 
@@ -143,6 +145,11 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
         for key, _ in node.entries if isinstance(node, MappingNode) else ():
             if section == "losses" and (loss := file.module.losses.get(key.text)) and loss.abstract:
                 continue  # it has no class
+            if section == "pipelines":
+                pipeline = file.module.pipelines.get(key.text)
+                if pipeline is not None and not pipeline.abstract:
+                    yield ClassName(key.text, what, snake(key.text), PIPELINE_SUFFIXES, key.span)
+                continue
             env = file.module.envs.get(key.text)
             transform = file.module.transforms.get(key.text) if section == "transforms" else None
             more: tuple[str, ...] = PYTHON_SUFFIXES if env is not None and env.python is not None else ()

@@ -13,7 +13,7 @@ _SECTIONS: Final = (
     ("SG2", "Specs: types, dtypes, shapes, domains"),
     ("SG3", "Environments, chains and transforms: keys, order, data flow"),
     ("SG4", "Losses, target networks, value estimators"),
-    ("SG5", "Language models and KL"),
+    ("SG5", "Language models and KL; pipelines"),
     ("SG6", "Devices, batch sizes, done flags, groups of agents"),
     ("SG7", "Gymnasium's environments"),
     ("SG8", "Expressions"),
@@ -37,7 +37,7 @@ error[SG803]: undefined name `thetadot`
 
 All mistakes of all files are reported in one run; one cause gives one message. Errors are certain: what can't be
 decided is let pass. A build with errors writes nothing. Warnings are about what is legal and rarely meant. Where it is
-meant, the environment, transform, chain, loss or model says so, `allow: [SG311]`; `specgen check --strict` and
+meant, the environment, transform, chain, loss, model or pipeline says so, `allow: [SG311]`; `specgen check --strict` and
 `specgen build --strict` fail on those that are left.
 
 `specgen explain SG803` prints what a code means, an example that triggers it and the example mended. Below stands what

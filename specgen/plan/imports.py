@@ -149,7 +149,7 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
     if plan.groups:
         yield "ClassVar"
     if plan.picture is not None:
-        yield from ("ClassVar", "Picture", "RenderedEnv")
+        yield from ("ClassVar", "Picture")
     if plan.learners:
         yield "LearningChain"
     if plan.networks:
@@ -163,7 +163,7 @@ def _of_environment(plan: EnvironmentPlan) -> Iterator[str]:
         yield from ("GeneratedPythonEnv", "Callable", plan.python.form)
         yield from (f"{env}{kind}" for kind in ("Protocol", "Reset", "Step", "Setup"))
     else:
-        yield "GeneratedEnv"
+        yield "GeneratedEnv" if plan.picture is None else "RenderedEnv"
 
 
 def _of_transform(plan: TransformPlan) -> Iterator[str]:
@@ -176,7 +176,8 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
-    if plan.follows or plan.columns.maps or plan.columns.beside or plan.columns.shapes:
+    columns = plan.columns
+    if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
         yield from ("ClassVar", "Mapping")
     if any(param.listed for param in plan.params):
         yield "as_ints"

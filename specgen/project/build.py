@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+from specgen.compile_project import Files, compile_sources
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
 from specgen.diagnostics.rules.yaml import ENCODING, IMPORT_MISSING
 from specgen.link import Source, content_of
-from specgen.pipeline import Files, compile_sources
 from specgen.project import model_lock
 from specgen.project.config import Project
 from specgen.project.discover import Sources, read_sources

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from specgen.project.config import NAME, ConfigError, Project, own_config
 from specgen.project.discover import find_schemas
+from specgen.project.templates import Template
 from specgen.project.write import replace_all
 from specgen.settings import Config
 from specgen.values import dataclass
@@ -37,16 +38,17 @@ class Made:
     """What `specgen init` did, and what only the owner of the project can do."""
 
     steps: tuple[Step, ...]
+    command: str
+    """What shows that the project works, once it is built."""
     advice: tuple[str, ...] = ()
 
-    @property
-    def has_example(self) -> bool:
-        """Whether the project has a script to run."""
-        return any(step.path == "train.py" and step.done == "wrote" for step in self.steps)
 
-
-def make_project(directory: Path) -> Made:
+def make_project(directory: Path, template: Template | None = None) -> Made:
     """Write what a folder lacks of a project; no file that exists is changed, but for the settings it lacks.
+
+    Args:
+        directory: the folder, which need not exist.
+        template: a pipeline to begin with; None for an environment and a script that trains on it.
 
     Raises:
         ConfigError: When its `pyproject.toml` cannot be used; nothing was written.
@@ -62,28 +64,86 @@ def make_project(directory: Path) -> Made:
     texts: dict[Path, str] = {}
     steps = []
     has_schemas = bool(find_schemas(Project(directory, config)))
-    for path, text in project_files(config).items():
+    example = _Example(config, template)
+    for path, text in project_files(config, template).items():
         if path == NAME and pyproject is not None:
             if configured:
                 steps.append(Step(path, "left", f"has {_SECTION}"))
             else:
                 texts[(directory / path).resolve()] = _with_section(pyproject, text)
                 steps.append(Step(path, "changed", f"added {_SECTION}"))
-        elif reason := _reason_to_leave(directory, path, config, has_schemas):
+        elif reason := _reason_to_leave(directory, path, example, has_schemas):
             steps.append(Step(path, "left", reason))
         else:
             texts[directory / path] = text
             steps.append(Step(path, "wrote"))
     replace_all(texts)
-    return Made(tuple(steps), tuple(_advice(data, directory, config)) if pyproject is not None else ())
+    wrote = {step.path for step in steps if step.done == "wrote"}
+    command = example.command if example.shown_by in wrote else "pytest"
+    advice = () if pyproject is None else _advice(data, directory, config, example)
+    return Made(tuple(steps), command, tuple(advice))
 
 
-def project_files(config: Config) -> dict[str, str]:
+@dataclass(frozen=True)
+class _Example:
+    """What a new project begins with."""
+
+    config: Config
+    template: Template | None
+
+    @property
+    def folder(self) -> str:
+        """The part of the scaffold that is about it."""
+        return "environment" if self.template is None else "pipeline"
+
+    @property
+    def extra(self) -> str:
+        """The extra of specgen that it needs."""
+        return "runtime" if self.template is None else "train"
+
+    @property
+    def schema(self) -> str:
+        """The path of its schema file."""
+        return f"{self.config.schemas}/{'rail' if self.template is None else self.template.name}.yaml"
+
+    @property
+    def shown_by(self) -> str:
+        """The file without which there is nothing to run."""
+        return "train.py" if self.template is None else self.schema
+
+    @property
+    def command(self) -> str:
+        """What runs it."""
+        if self.template is None:
+            return "python train.py"
+        return f"python -m {self.config.package}.{self.template.name}"
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What stands for the placeholders of its files."""
+        if self.template is None:
+            return {
+                "@extra@": self.extra,
+                "@description@": "Environments that are declared, checked and generated.",
+            }
+        return {
+            "@extra@": self.extra,
+            "@description@": "A training that is declared, checked and generated.",
+            "@doc@": self.template.doc,
+            "@module@": f"{self.config.package}.{self.template.name}",
+            "@name@": self.template.name,
+            "@pipeline@": self.template.pipeline,
+            "@total@": self.template.total,
+        }
+
+
+def project_files(config: Config, template: Template | None = None) -> dict[str, str]:
     """The text of each file of a new project, by its path."""
-    folder = Path(__file__).resolve().parent.parent / "scaffold"
+    scaffold = Path(__file__).resolve().parent.parent / "scaffold"
+    example = _Example(config, template)
     inner = config.package.count(".")
     top = Path(*Path(config.output).parts[: -inner or None])
-    values = {
+    values = example.values | {
         "@schemas@": config.schemas,
         "@output@": config.output,
         "@package@": config.package,
@@ -91,13 +151,14 @@ def project_files(config: Config) -> dict[str, str]:
         "@top@": top.as_posix(),
         "@source@": top.parent.as_posix(),
     }
-    files = {}
-    for template in folder.rglob(f"*{_SUFFIX}"):
-        path = template.relative_to(folder).as_posix().removesuffix(_SUFFIX)
-        text = template.read_text(encoding="utf-8")
-        for placeholder, value in values.items():
-            text = text.replace(placeholder, value)
-        files[path.replace("schemas/", f"{config.schemas}/")] = text
+    files = {} if template is None else {example.schema: template.text}
+    for folder in (scaffold / "common", scaffold / example.folder):
+        for file in folder.rglob(f"*{_SUFFIX}"):
+            path = file.relative_to(folder).as_posix().removesuffix(_SUFFIX)
+            text = file.read_text(encoding="utf-8")
+            for placeholder, value in values.items():
+                text = text.replace(placeholder, value)
+            files[path.replace("schemas/", f"{config.schemas}/")] = text
     if not inner:
         # Of a package inside another only the outer one can say that all of it has types.
         files[f"{config.output}/py.typed"] = ""
@@ -129,12 +190,13 @@ def _choose(directory: Path, data: dict[str, Any]) -> Config:
     return Config("schemas", f"src/{name}" if (directory / "src").is_dir() else name, name)
 
 
-def _reason_to_leave(directory: Path, path: str, config: Config, has_schemas: bool) -> str:
+def _reason_to_leave(directory: Path, path: str, example: _Example, has_schemas: bool) -> str:
     """Why a project needs no file of ours here; empty when it does."""
     if (directory / path).exists():
         return "exists"
-    # What is about the schema that a new project begins with.
-    if has_schemas and path in (f"{config.schemas}/rail.yaml", "README.md", "train.py"):
+    # What is about the schema that a new project begins with; a template is asked for by its name.
+    about = ("README.md",) if example.template is not None else (example.schema, "README.md", "train.py")
+    if has_schemas and path in about:
         return "the project has schemas of its own"
     if path == "README.md" and any(directory.glob("README*")):
         return "there is another README"
@@ -157,12 +219,14 @@ def _with_section(text: str, template: str) -> str:
     return changed
 
 
-def _advice(data: dict[str, Any], directory: Path, config: Config) -> list[str]:
+def _advice(data: dict[str, Any], directory: Path, config: Config, example: _Example) -> list[str]:
     """What an existing project has to say about itself."""
     advice = []
     dependencies = _table(data, "project").get("dependencies", ())
-    if not any(str(item).startswith(DISTRIBUTION) for item in dependencies):
-        advice.append(f'add "{DISTRIBUTION}[runtime]" to the dependencies in {NAME}')
+    ours = [str(item) for item in dependencies if str(item).startswith(DISTRIBUTION)]
+    # All extras bring the runtime.
+    if not any(example.template is None or example.extra in item for item in ours):
+        advice.append(f'add "{DISTRIBUTION}[{example.extra}]" to the dependencies in {NAME}')
     backend = str(_table(data, "build-system").get("build-backend", "setuptools"))
     packages = {"packages", "py-modules"} & set(_table(_table(data, "tool"), "setuptools"))
     elsewhere = any((directory / name).exists() for name in ("setup.py", "setup.cfg", "src"))

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from specgen.compile_project import Files
 from specgen.header import digest_line, is_edited, is_generated, same
-from specgen.pipeline import Files
 from specgen.project.files import Reader, sha256
 from specgen.values import dataclass
 

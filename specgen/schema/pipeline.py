@@ -5,6 +5,7 @@ Whether something is missing is known when what a pipeline extends is merged int
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
@@ -18,6 +19,11 @@ Size = Annotated[int | str, Field(union_mode="left_to_right")]
 """A whole number, or the name of one of `params`."""
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+
+
+def names_losses(keys: Iterable[str]) -> bool:
+    """Whether the keys of `loss:` are names of losses, `{agent: {ClipPPOLoss: {}}}`, and not the class of the only one."""
+    return any(key[:1].islower() for key in keys)
 
 
 def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
@@ -36,6 +42,14 @@ class Scale(Declaration):
     fixed: Quantity | None = None
 
 
+class Support(Declaration):
+    """The values whose probabilities a network of distributional action values gives: `atoms` of them, evenly from `low` to `high`."""
+
+    atoms: Quantity | None = None
+    low: Quantity | None = None
+    high: Quantity | None = None
+
+
 class NetworkBody(Declaration):
     """A network: what lies between what it reads and its head, which follow from its role.
 
@@ -45,8 +59,11 @@ class NetworkBody(Declaration):
         layer_norm: whether their outputs are normalised before that.
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
+        support: of distributional action values, the values whose probabilities it gives.
         in_: what it reads (`in`); by default what the loss says, or else all that is observed.
         out: sizes that the loss leaves open, by their names.
+        per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
+            `all`, parameters of its own for each, which sees what all observe.
         doc: one line.
     """
 
@@ -60,8 +77,10 @@ class NetworkBody(Declaration):
         ] | None
     ) = None  # fmt: skip
     scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
+    support: Support | None = None
     in_: list[str] = Field(default_factory=list, alias="in")
     out: dict[str, int] = Field(default_factory=dict)
+    per: Literal["group", "agent", "all"] | None = None
     doc: str = ""
 
 
@@ -117,6 +136,7 @@ class Estimating(Declaration):
     td1: EstimatorNumbers | None = None
     td_lambda: EstimatorNumbers | None = None
     gae: EstimatorNumbers | None = None
+    multi_agent_gae: EstimatorNumbers | None = None
     vtrace: EstimatorNumbers | None = None
     when: Literal["batch", "epoch"] = "batch"
 
@@ -213,10 +233,15 @@ class Hard(Declaration):
 
 
 class TargetUpdate(Declaration):
-    """How target parameters follow; one of these."""
+    """How target parameters follow; one of these.
+
+    Attributes:
+        every: updates between two of its steps.
+    """
 
     soft: Soft | None = None
     hard: Hard | None = None
+    every: Quantity | None = None
 
 
 class Adam(Declaration):
@@ -295,12 +320,14 @@ class Evaluate(Declaration):
         episodes: episodes of each.
         env: the environment, where it is not that of the pipeline.
         deterministic: whether the policy takes its likeliest action.
+        of: the group of agents whose return it is that `stop` and the curve mean.
     """
 
     every: Quantity | None = None
     episodes: Quantity | None = None
     env: str | None = None
     deterministic: bool = True
+    of: str | None = None
 
 
 class Stop(Declaration):
@@ -343,8 +370,10 @@ class Pipeline(DeclaredClass):
         params: hyper-parameters that are used twice, or want a name.
         networks: by the name of the loss's network.
         policy: who acts.
-        loss: the loss, with its arguments.
-        value_estimator: that of the loss.
+        loss: the loss, with its arguments; or several by name. One that is named like a group of agents is of that group.
+        terms: the terms of the loss that are trained; by default all that it has. Those of several losses have the name of
+            theirs in front.
+        value_estimator: that of the losses.
         data: where they come from.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.
@@ -363,6 +392,7 @@ class Pipeline(DeclaredClass):
     )
     policy: Acting | None = None
     loss: dict[str, dict[str, Any]] | None = None
+    terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
     target_updater: TargetUpdate | None = None

@@ -38,6 +38,9 @@ SUFFIXES = (
 )
 """What the names of generated records end with, behind the name of their declaration."""
 
+PIPELINE_SUFFIXES = ("Config", "Metrics")
+"""What the names of classes beside the parts of a pipeline end with."""
+
 PYTHON_SUFFIXES = ("Protocol", "Setup", "Dims", "State", "Reset", "Step")
 """What else they end with where a Python class is behind an environment."""
 

@@ -74,13 +74,17 @@ class _Drawer(ActionDrawer):
         return name, given
 
     def draw_reward_sum(self) -> DRAWN | None:
-        return self.beside_rewards("RewardSum", "episode_{}", {})
+        as_reward = self.chance(0.2)
+        given = {"reward_spec": True} if as_reward else {}
+        return self.beside_rewards("RewardSum", "episode_{}", given, "reward" if as_reward else "observation")
 
     def draw_target_return(self) -> DRAWN | None:
         given = {"target_return": 5.0, **({"mode": "constant"} if self.chance(0.3) else {})}
         return self.beside_rewards("TargetReturn", "target_return", given)
 
-    def beside_rewards(self, name: str, pattern: str, given: dict[str, Any]) -> DRAWN | None:
+    def beside_rewards(
+        self, name: str, pattern: str, given: dict[str, Any], group: str = "observation"
+    ) -> DRAWN | None:
         found = self.some(lambda key: key.group == "reward" and key.dtype.startswith("float"))
         if not found:
             return None
@@ -88,7 +92,7 @@ class _Drawer(ActionDrawer):
         if self.chance() or any(out in self.keys for out in outs) or len(set(outs)) < len(outs):
             outs = given["out_keys"] = [self.fresh(key) for key in found]
         for key, out in zip(found, outs, strict=True):
-            self.keys[out] = replace(key, name=out, group="observation")
+            self.keys[out] = replace(key, name=out, group=group)
         return name, {"in_keys": [key.name for key in found], **given}
 
     def draw_reward_scaling(self) -> DRAWN | None:
@@ -220,11 +224,14 @@ class _Drawer(ActionDrawer):
         return "SuccessReward", {"success_key": found[0].name, "reward_key": out, "scale": 2.0}
 
     def draw_linearise(self) -> DRAWN | None:
-        found = self.some(lambda key: key.dtype.startswith("float") and key.own > 0, 1)
+        def fits(key: Key) -> bool:
+            return key.dtype.startswith("float") and (key.own > 0 or (key.column and not key.shape))
+
+        found = self.some(fits, 1)
         if not found:
             return None
         out, key = self.fresh(found[0]), found[0]
-        several = [float(1 - 2 * place) for place in range(key.shape[-1])]
+        several = [float(1 - 2 * place) for place in range(key.shape[-1] if key.shape else 1)]
         weights = self.random.choice([1.0, several] if len(several) > 1 and len(key.shape) == 1 else [1.0])
         self.keys[out] = Key(out, "reward", key.dtype, key.shape[:-1], True)
         return "LineariseRewards", {"in_keys": [key.name], "out_keys": [out], "weights": weights}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from specgen import compile_file, pipeline
+from specgen import compile_file
 from specgen.cli import main
 from specgen.project import load_project
 from specgen.project.build import build, check
@@ -84,11 +84,11 @@ def test_other_mistakes_are_said_beside_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv("SPECGEN_TRACEBACK")
     monkeypatch.setattr(compile_file, "render_modules", lambda *_: 1 / 0)
     config = Config("schemas", "made", "made")
-    good = pipeline.compile_sources({"schemas/a.yaml": SCHEMA}, config)
+    good = compile_project.compile_sources({"schemas/a.yaml": SCHEMA}, config)
     assert [item.code for item in good.diagnostics] == ["SG991"]
     assert not good.files
     break_on(monkeypatch, "schemas/b.yaml", KeyError("x"))
-    both = pipeline.compile_sources(
+    both = compile_project.compile_sources(
         {"schemas/a.yaml": "specgen: 1\nspcs: {}\n", "schemas/b.yaml": BAD}, config
     )
     assert [item.code for item in both.diagnostics] == ["SG101", "SG991"]

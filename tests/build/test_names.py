@@ -15,7 +15,9 @@ from specgen.diagnostics import Sink
 from specgen.expr.builtins.table import CALLABLE
 from specgen.header import is_generated
 from specgen.imported import NAMES_READ, PYTHON_FUNCTIONS
+from specgen.plan.pipelines.imports import PIPELINE_IMPORTS
 from specgen.source import Mapping, parse_yaml
+from specgen.source.outline import PIPELINE_SUFFIXES
 from tests.compiled_cases import GOOD, compiled_case
 from tests.support import assert_names_resolve
 
@@ -66,7 +68,7 @@ def test_every_test_compiles_where_names_are_resolved() -> None:
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("*.py")
         if re.search(
-            r"from specgen\.pipeline import .*compile_sources|pipeline\.compile_sources\(",
+            r"from specgen\.compile_project import .*compile_sources|compile_project\.compile_sources\(",
             path.read_text("utf-8"),
         )
     }
@@ -86,9 +88,9 @@ def test_classes_are_called_after_their_declarations(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("specgen_std")
         for alias in node.names
     }
-    assert imported <= NAMES_READ | {"annotations"}
+    assert imported <= NAMES_READ | PIPELINE_IMPORTS.keys() | {"annotations"}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES)}
+    allowed = {name + suffix for name in declared(path) for suffix in ("", *SUFFIXES, *PIPELINE_SUFFIXES)}
     records = {part_record(name, part) for name, node in classes.items() for part in loss_parts(node)}
     assert classes.keys() <= allowed | records
 

@@ -32,6 +32,28 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert trained.stdout.split("torch.Size")[1:] == ["([64]) ", "([64, 100]) ", "([64, 100, 1]) True\n"]
 
 
+def test_the_pipeline_trains_and_goes_on(tmp_path: Path) -> None:
+    blocks = CODE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    point, pipeline = (text for language, text in blocks if language == "yaml")
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "point.yaml").write_text(point, encoding="utf-8")
+    (tmp_path / "schemas" / "dqn_point.yaml").write_text(pipeline, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(dict(reversed(blocks))["toml"], encoding="utf-8")
+    built = _run(tmp_path, "-m", "specgen", "build")
+    assert built.returncode == 0, built.stdout + built.stderr
+    train = ("-m", "my_rl.dqn_point", "--seed", "2", "--lr", "3e-4", "--folder", "runs/seed_2")
+    first = _run(tmp_path, *train, "--total-frames", "1000", "--evaluate-every", "500")
+    assert first.returncode == 0, first.stderr
+    again = _run(tmp_path, *train, "--total-frames", "1200", "--evaluate-every", "500")
+    assert again.returncode != 0
+    assert "resume" in again.stderr
+    resumed = _run(tmp_path, *train, "--total-frames", "1200", "--evaluate-every", "500", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    log = (tmp_path / "runs" / "seed_2" / "log.csv").read_text(encoding="utf-8").splitlines()
+    assert "evaluation" in log[0]
+    assert len(log) >= 3
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

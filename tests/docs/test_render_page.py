@@ -14,7 +14,7 @@ from tests.docs.rendered import sheet
 
 def test_the_page_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = read_page("language/render.md")
-    assert len(page.shown) == 4
+    assert len(page.shown) == 5
     run_page(page, tmp_path, capsys)
 
 

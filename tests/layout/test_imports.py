@@ -33,7 +33,7 @@ def test_import_contracts() -> None:
     "program",
     [
         "import specgen.cli",
-        "import specgen, specgen.pipeline, specgen.project",
+        "import specgen, specgen.compile_project, specgen.project",
         "import contextlib\n"
         "from specgen.cli import main\n"
         "with contextlib.suppress(SystemExit):\n"

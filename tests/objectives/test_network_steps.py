@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.modules import QValueActor
+from specgen_runtime.modules import QValueActor, SafeModule, SafeSequential, ValueOperator
 from specgen_runtime.objectives import LossModule
 from specgen_runtime.objectives.steps import steps_to
+from specgen_runtime.specs import Bounded
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import Tensor, nn
@@ -42,6 +43,35 @@ def test_only_what_is_needed_runs() -> None:
     assert calls == ["hidden", "value"]
     assert set(record.keys()) == {"observation"}
     torch.testing.assert_close(value, module(record)["value"], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        SafeModule(nn.Linear(3, 1), ["observation"], ["value"]),
+        ValueOperator(nn.Linear(3, 1), in_keys=["observation"], out_keys=["value"]),
+        SafeSequential(
+            SafeModule(nn.Linear(3, 5), ["observation"], ["hidden"]),
+            TensorDictModule(nn.Linear(5, 1), ["hidden"], ["value"]),
+        ),
+    ],
+    ids=["SafeModule", "ValueOperator", "SafeSequential"],
+)
+def test_modules_of_ours_are_taken_apart(module: Any) -> None:
+    record = data()
+    assert steps_to(module, "value") is not None
+    found = taken(module).functional_network("net").live(record, "value")
+    torch.testing.assert_close(found, module(record.clone())["value"], rtol=0, atol=0)
+
+
+def test_modules_with_more_to_do_are_called_whole() -> None:
+    spec = Bounded(low=-0.1, high=0.1, shape=(1,))
+    safe = SafeModule(nn.Linear(3, 1), ["observation"], ["value"], spec=spec, safe=True)
+    assert steps_to(safe, "value") is None
+    record = data()
+    found = taken(safe).functional_network("net").live(record, "value")
+    assert found.abs().max() <= 0.1
+    torch.testing.assert_close(found, safe(record.clone())["value"], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("masked", [False, True])

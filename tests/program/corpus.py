@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specgen import compile_file, pipeline
+from specgen import compile_file
 from specgen.check.file import CheckedFile, Interface, check_file
 from specgen.check.model import CheckedEnv
 from specgen.check.programs.env import EnvPrograms
@@ -73,7 +73,7 @@ def compiled_programs() -> tuple[Program, ...]:
         patch.setattr(compile_file, "render_modules", lambda plans: {})
         library_texts = {f"schemas/{path}": text for path, text in LIBRARY.sources.items()}
         config = Config("schemas", "generated", "generated")
-        pipeline.compile_sources(library_texts, config, gymnasium=library_records())
+        compile_project.compile_sources(library_texts, config, gymnasium=library_records())
         for folder in sorted((CASES / "good").iterdir()):
             texts = {
                 f"schemas/{path.relative_to(folder).as_posix()}": path.read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def compiled_programs() -> tuple[Program, ...]:
             }
             lock = folder / "gymnasium.lock.json"
             records = records_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}
-            pipeline.compile_sources(
+            compile_project.compile_sources(
                 texts, config, gymnasium={**library_records(), **records}, library=LIBRARY
             )
     return tuple(found.values())

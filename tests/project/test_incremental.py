@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from specgen.compile_project import Compiled
 from specgen.memo import Memo, Memory
-from specgen.pipeline import Compiled
 from specgen.program.verify import VERIFY
 from specgen.project.store import Store
 from specgen.settings import Config

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import specgen.emit.project
+from specgen.compile_project import Compiled
 from specgen.diagnostics import Sink
-from specgen.pipeline import Compiled
 from specgen.project.build import build
 from specgen.project.config import ConfigError, load_project
 from specgen.schema.load import to_data

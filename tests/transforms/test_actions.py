@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from specgen_std.transforms import (
     PermuteTransform,
     RenameTransform,
     SignTransform,
+    UnsqueezeTransform,
 )
 from tensordict import TensorDict, TensorDictBase
 
@@ -196,6 +198,23 @@ def test_the_inner_action_is_no_state() -> None:
 def test_bounds_are_needed(spec: TensorSpec, error: type[Exception], said: str, transform: Any) -> None:
     with pytest.raises(error, match=said):
         TransformedEnv(Echo(action=spec), transform()).action_spec  # noqa: B018
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("categorical", [True, False])
+def test_choices_of_an_action_without_axes(batch: tuple[int, ...], categorical: bool) -> None:
+    spec = Bounded(low=-1.0, high=1.0, shape=())
+    cells = ActionDiscretizer(4, categorical=categorical)
+    said = re.escape("ActionDiscretizer needs [..., n], but 'action' has the shape [] in each environment")
+    with pytest.raises(ValueError, match=said):
+        TransformedEnv(Echo(*batch, action=spec), cells).action_spec  # noqa: B018
+    axis = UnsqueezeTransform(-1, in_keys_inv=["action"])
+    env = TransformedEnv(Echo(*batch, action=spec), Compose(axis, cells.clone()))
+    check_env_specs(env)
+    chosen = env.rand_action()["action"]
+    index = chosen if categorical else chosen.to(torch.int64).argmax(-1, keepdim=True)
+    seen = acted(env, action=chosen)["seen_action"]
+    torch.testing.assert_close(seen, (index.squeeze(-1) + 0.5) / 2 - 1)
 
 
 @pytest.mark.parametrize("batch", BATCHES)

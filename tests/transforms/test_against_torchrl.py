@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import specgen_std.transforms as ours
 import torch
-from specgen_runtime.envs import GymEnv
+from specgen_runtime.envs import GymEnv, check_env_specs
 from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict, TensorDictBase
 
@@ -134,6 +134,28 @@ def test_batches_with_partial_resets(name: str, batch: tuple[int, ...]) -> None:
     env = TransformedEnv(Walk(*batch), Compose(*chains(ours, "position")[name]()))
     peer = theirs.TransformedEnv(TheirWalk(*batch), theirs.Compose(*chains(theirs, "position")[name]()))
     run(env, peer, partial=True)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+def test_sums_that_are_rewards(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(Walk(*batch), ours.RewardSum(reward_spec=True))
+    peer = theirs.TransformedEnv(TheirWalk(*batch), theirs.RewardSum(reward_spec=True))
+    check_env_specs(env)
+    assert sorted(env.reward_keys) == sorted(peer.reward_keys) == ["episode_reward", "reward"]
+    torch.manual_seed(1)
+    root, peer_root = env.reset(), peer.reset()
+    for step in range(STEPS):
+        assert "episode_reward" not in root  # TorchRL's reset gives one, and its state
+        root = env.rand_action(root)
+        data, root = env.step_and_maybe_reset(root)
+        peer_data, peer_root = peer.step_and_maybe_reset(peer_root.set("action", data["action"].clone()))
+        assert torch.equal(data["next", "episode_reward"], peer_data["next", "episode_reward"])
+        if batch and step % 7 == 3:
+            mask = torch.rand(*batch, 1) < 0.4
+            root, peer_root = (e.reset(r.set("_reset", mask)) for e, r in ((env, root), (peer, peer_root)))
+    recorded = env.rollout(9, break_when_any_done=False)
+    summed = ours.RewardSum(reward_spec=True)(recorded.exclude(("next", "episode_reward"), "_carry"))
+    assert torch.equal(summed["next", "episode_reward"], recorded["next", "episode_reward"])
 
 
 def test_double_to_float() -> None:

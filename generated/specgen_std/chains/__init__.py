@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f33ae876aee93e0481e19ee23564a4ed6ab7095a45516db78e012bdca0d2f0b5
+# specgen: sha256=b0884a32f8904ea05e92b74c0252dc5d2f537bdab228dfd17ea12a881784c667
 """The generated chains."""
 
 from .acrobot import AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainRoot
@@ -10,6 +10,9 @@ from .cartpole import (
     CartPoleGymTrain, CartPoleGymTrainConsts, CartPoleGymTrainData, CartPoleGymTrainNext,
     CartPoleGymTrainNextData, CartPoleGymTrainRoot, CartPoleTrain, CartPoleTrainData, CartPoleTrainNext,
     CartPoleTrainNextData, CartPoleTrainRoot,
+)
+from .frozen_lake import (
+    FrozenLakeTrain, FrozenLakeTrainData, FrozenLakeTrainNext, FrozenLakeTrainNextData, FrozenLakeTrainRoot,
 )
 from .mountain_car import (
     MountainCarContinuousTrain, MountainCarContinuousTrainData, MountainCarContinuousTrainNext,
@@ -24,17 +27,20 @@ from .pendulum import (
 from .simple_tag import (
     SimpleTagTrain, SimpleTagTrainData, SimpleTagTrainNext, SimpleTagTrainNextData, SimpleTagTrainRoot,
 )
+from .taxi import TaxiTrain, TaxiTrainData, TaxiTrainNext, TaxiTrainNextData, TaxiTrainRoot
 
 __all__ = [
     "AcrobotTrain", "AcrobotTrainData", "AcrobotTrainNext", "AcrobotTrainNextData", "AcrobotTrainRoot",
     "CartPoleGymTrain", "CartPoleGymTrainConsts", "CartPoleGymTrainData", "CartPoleGymTrainNext",
     "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain", "CartPoleTrainData",
-    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot", "MountainCarContinuousTrain",
-    "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
-    "MountainCarContinuousTrainRoot", "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext",
-    "MountainCarTrainNextData", "MountainCarTrainRoot", "PendulumGymTrain", "PendulumGymTrainConsts",
-    "PendulumGymTrainData", "PendulumGymTrainNext", "PendulumGymTrainNextData", "PendulumGymTrainRoot",
-    "PendulumTrain", "PendulumTrainData", "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot",
-    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
-    "SimpleTagTrainRoot",
+    "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot", "FrozenLakeTrain",
+    "FrozenLakeTrainData", "FrozenLakeTrainNext", "FrozenLakeTrainNextData", "FrozenLakeTrainRoot",
+    "MountainCarContinuousTrain", "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext",
+    "MountainCarContinuousTrainNextData", "MountainCarContinuousTrainRoot", "MountainCarTrain",
+    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
+    "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
+    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot", "SimpleTagTrain", "SimpleTagTrainData",
+    "SimpleTagTrainNext", "SimpleTagTrainNextData", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData",
+    "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2106eaefa77079c16c71efd93a79ec3f62f82a464f2133930aa6c7b1e096e3a3
+# specgen: sha256=a30111709294ff2f8490cee086d68521f782c78b9ea29fcbc147f96dc23f3866
 """Acrobot ready for training."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -110,7 +110,7 @@ def acrobot_train_advance(
     )
 
 
-class AcrobotTrain(RenderedEnv, GeneratedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
+class AcrobotTrain(RenderedEnv["AcrobotTrainData", "AcrobotTrainSpecs"]):
     """Native Acrobot with the time limit of Acrobot-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a9305a2227254e4878ad16ae601ff53d22834c3c13d82f4ad928ae799190a930
+# specgen: sha256=6a2535fb30fb28660a39f48c5e38e337dfa99e965939b6f3a812505c76a16c53
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
@@ -117,7 +117,7 @@ def cart_pole_train_advance(
     )
 
 
-class CartPoleTrain(RenderedEnv, GeneratedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
+class CartPoleTrain(RenderedEnv["CartPoleTrainData", "CartPoleTrainSpecs"]):
     """Native CartPole with the time limit of CartPole-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.

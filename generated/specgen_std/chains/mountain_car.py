@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2a96ccfd2cb5c2469432962b8d4f32c1604222155739ef56d1e6e87905544d08
+# specgen: sha256=d8015514ab31843bdbb3bab2774a4c504c586db643d7379f184e8ed2d75495f1
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -105,7 +105,7 @@ def mountain_car_train_advance(
     )
 
 
-class MountainCarTrain(RenderedEnv, GeneratedEnv["MountainCarTrainData", "MountainCarTrainSpecs"]):
+class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpecs"]):
     """Native MountainCar with the time limit of MountainCar-v0, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.
@@ -262,7 +262,7 @@ def mountain_car_continuous_train_advance(
 
 
 class MountainCarContinuousTrain(
-    RenderedEnv, GeneratedEnv["MountainCarContinuousTrainData", "MountainCarContinuousTrainSpecs"]
+    RenderedEnv["MountainCarContinuousTrainData", "MountainCarContinuousTrainSpecs"]
 ):
     """Native MountainCarContinuous with the time limit of MountainCarContinuous-v0, episode starts,
     lengths and returns.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1b2b33b17182bdb3fefb1aa20583e7e0ed7670210d3391833025febf43b6e7bf
+# specgen: sha256=be4d16e30d86114dbf4dc68ea0f5b2ce04b5cd5a9b3b72986226ed9140653922
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.generated.lifting import counts_before, sums_before
 from specgen_runtime.envs.gym.rows import filled_row
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
@@ -107,7 +107,7 @@ def pendulum_train_advance(
     )
 
 
-class PendulumTrain(RenderedEnv, GeneratedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
+class PendulumTrain(RenderedEnv["PendulumTrainData", "PendulumTrainSpecs"]):
     """Native Pendulum with the time limit of Pendulum-v1, episode starts, lengths and returns.
 
     Transforms, in order: InitTracker, StepCounter, RewardSum.

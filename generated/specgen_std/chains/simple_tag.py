@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e40fc6162b860c7c39d565b945a506555fe3787c444771d6cc1ba45f2ab9a3a7
+# specgen: sha256=f7909a27a72fbe1ef510de3b2fb7fd207247f36e8405a21d904fc0fde952f5c9
 """Simple Tag ready for training."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -151,7 +151,7 @@ def simple_tag_train_advance(
     )
 
 
-class SimpleTagTrain(RenderedEnv, GeneratedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
+class SimpleTagTrain(RenderedEnv["SimpleTagTrainData", "SimpleTagTrainSpecs"]):
     """Simple Tag cut off after 25 steps, as is usual.
 
     It tells episode starts, lengths and the returns of both groups.

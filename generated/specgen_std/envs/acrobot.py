@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=535a4d832d9f14abfba8df8d47d85dd480818b92ad9cbde4a9507dab72d233e7
+# specgen: sha256=375a582cf3df8dc9e0a078c083b51daf0a951ea4ac4a6ec376e0bee7c65af218
 """Swing the free end of a two-link pendulum above a line (Sutton, 1996)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.functional import rk4
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
@@ -254,7 +254,7 @@ def acrobot_picture(numbers: AcrobotPicture) -> Picture:
     return picture
 
 
-class Acrobot(RenderedEnv, GeneratedEnv["AcrobotData", "AcrobotSpecs"]):
+class Acrobot(RenderedEnv["AcrobotData", "AcrobotSpecs"]):
     """Drive the joint between two links until their free end is one link length above the pivot.
 
     Dynamics (the book's) and rewards are those of Gymnasium's Acrobot-v1, without its time limit.

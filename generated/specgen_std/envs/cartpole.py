@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1244edfc21f46bbbbf3038ba15135c50427aeaaa9405ef826a0def59d183763f
+# specgen: sha256=2fedc0778f7910e0005de0cf05296553d1600e89fbcfd73cbd87a3f1a5dff746
 """Balance a pole that stands on a cart (Barto, Sutton and Anderson, 1983)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -216,7 +216,7 @@ def cart_pole_picture(numbers: CartPolePicture) -> Picture:
     return picture
 
 
-class CartPole(RenderedEnv, GeneratedEnv["CartPoleData", "CartPoleSpecs"]):
+class CartPole(RenderedEnv["CartPoleData", "CartPoleSpecs"]):
     """Push a cart left or right so that the pole on it stays up.
 
     Dynamics, thresholds and rewards are those of Gymnasium's CartPole-v1, without its time limit.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=04ff8fbfa36a67c9f3955a888ea39ce71e0a59f4d8e5977349249604e70c7007
+# specgen: sha256=4187a6761c19eedae407891bbe8c740abad4339105904405023da2cde1ce6ddf
 """Walk along a cliff without falling down (Sutton and Barto, 2020, example 6.6)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -162,7 +162,7 @@ def cliff_walking_picture(numbers: CliffWalkingPicture) -> Picture:
     return picture
 
 
-class CliffWalking(RenderedEnv, GeneratedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
+class CliffWalking(RenderedEnv["CliffWalkingData", "CliffWalkingSpecs"]):
     """Walk from the south-west corner to the south-east one; who steps off the cliff between them begins
     again. Transitions and rewards are those of Gymnasium's CliffWalking-v1.
 

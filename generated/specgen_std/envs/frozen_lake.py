@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=50d6d9a136c945d0692ac4b243dbdff413daea56232d0bf5e1dfe0f85382de47
+# specgen: sha256=13a09030fcd0d5fe42477e38fccb7fea507428ee01d9a4c12212fccd5c68156d
 """Cross a frozen lake without falling into a hole, on ice that may be slippery."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -192,7 +192,7 @@ def frozen_lake_picture(numbers: FrozenLakePicture) -> Picture:
     return picture
 
 
-class FrozenLake(RenderedEnv, GeneratedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
+class FrozenLake(RenderedEnv["FrozenLakeData", "FrozenLakeSpecs"]):
     """Walk from the north-west corner of a 4x4 lake to the south-east one.
 
     Transitions and rewards are those of Gymnasium's FrozenLake-v1, without its time limit: on slippery
@@ -439,7 +439,7 @@ def frozen_lake8x8_picture(numbers: FrozenLake8x8Picture) -> Picture:
     return picture
 
 
-class FrozenLake8x8(RenderedEnv, GeneratedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
+class FrozenLake8x8(RenderedEnv["FrozenLake8x8Data", "FrozenLake8x8Specs"]):
     """The same on a lake of 8x8 cells.
 
     Transitions and rewards are those of Gymnasium's FrozenLake8x8-v1, without its time limit.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=79e7d7b5aa2efc8e9ae74aedf2e9426004eafc371264e0c1ee3beefa44aca913
+# specgen: sha256=faba6c3134ca10dbc9bcf9256a2f202b24958d34fd9d5a8dccadb17167702367
 """Drive an underpowered car out of a valley by swinging back and forth (Moore, 1990)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -222,7 +222,7 @@ def mountain_car_picture(numbers: MountainCarPicture) -> Picture:
     return picture
 
 
-class MountainCar(RenderedEnv, GeneratedEnv["MountainCarData", "MountainCarSpecs"]):
+class MountainCar(RenderedEnv["MountainCarData", "MountainCarSpecs"]):
     """Push left, not at all, or right until the car stands on the right hill.
 
     Dynamics and rewards are those of Gymnasium's MountainCar-v0, without its time limit.
@@ -488,9 +488,7 @@ def mountain_car_continuous_picture(numbers: MountainCarContinuousPicture) -> Pi
     return picture
 
 
-class MountainCarContinuous(
-    RenderedEnv, GeneratedEnv["MountainCarContinuousData", "MountainCarContinuousSpecs"]
-):
+class MountainCarContinuous(RenderedEnv["MountainCarContinuousData", "MountainCarContinuousSpecs"]):
     """The same valley with a motor of continuous strength, a cost for using it and 100 for arriving.
 
     Dynamics and rewards are those of Gymnasium's MountainCarContinuous-v0, without its time limit.

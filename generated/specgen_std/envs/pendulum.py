@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ee41f4be728665fcc4cbc34ec40ae030c3ce00094bf04bb09d2d24215defc97d
+# specgen: sha256=94295b798f54d7cf07acad3da2c2b553b0a9eedb773cc6a43af846931ae67db8
 """Swing a pendulum up with a motor that is too weak to lift it at once."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv, GeneratedGymEnv
+from specgen_runtime.envs import EnvSpecs, GeneratedGymEnv
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -168,7 +168,7 @@ def pendulum_picture(numbers: PendulumPicture) -> Picture:
     return picture
 
 
-class Pendulum(RenderedEnv, GeneratedEnv["PendulumData", "PendulumSpecs"]):
+class Pendulum(RenderedEnv["PendulumData", "PendulumSpecs"]):
     """Swing a pendulum up and keep it there.
 
     It never terminates. Dynamics and rewards are those of Gymnasium's Pendulum-v1, without its time

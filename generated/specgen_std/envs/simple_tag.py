@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2cec9a37749651d05fa034cc353a2f1a20d579610bf43ae01e54ce6ae76c01da
+# specgen: sha256=a09043ac2c669b3220a01c83a0af2555d27895b7db0bac73ef5bdb208fbb6758
 """Simple Tag: three slow adversaries chase one fast agent around obstacles. One of the particle worlds of
 
 Lowe, Wu, Tamar, Harb, Abbeel and Mordatch, "Multi-agent actor-critic for mixed cooperative-competitive
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.functional import vector_norm
 from specgen_runtime.specs import Categorical, Composite, Unbounded
@@ -366,7 +366,7 @@ def simple_tag_picture(numbers: SimpleTagPicture) -> Picture:
     return picture
 
 
-class SimpleTag(RenderedEnv, GeneratedEnv["SimpleTagData", "SimpleTagSpecs"]):
+class SimpleTag(RenderedEnv["SimpleTagData", "SimpleTagSpecs"]):
     """Three slow adversaries chase one fast agent around obstacles.
 
     Every particle is a disc that pushes others away where they overlap; an action pushes its particle

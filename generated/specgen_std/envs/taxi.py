@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0f39456caebb3b5bae3872de9d4c8eca26c154e34191ca92986d4163dc36c138
+# specgen: sha256=7a979f9d2cd8cce0c813a9896a1088f136424c2f671891303eaaaa4338aca817
 """Fetch a passenger and drive to where the passenger wants to go (Dietterich, 2000)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
-from specgen_runtime.envs import EnvSpecs, GeneratedEnv
+from specgen_runtime.envs import EnvSpecs
 from specgen_runtime.envs.rendering import Picture, RenderedEnv
 from specgen_runtime.specs import Bounded, Categorical, Composite, Unbounded
 from specgen_runtime.typing import DEVICE_TYPING, TensorDict
@@ -245,7 +245,7 @@ def taxi_picture(numbers: TaxiPicture) -> Picture:
     return picture
 
 
-class Taxi(RenderedEnv, GeneratedEnv["TaxiData", "TaxiSpecs"]):
+class Taxi(RenderedEnv["TaxiData", "TaxiSpecs"]):
     """Pick a passenger up at one of four stands and put the passenger down at another one.
 
     Transitions and rewards are those of Gymnasium's Taxi-v4 in dry weather, without its time limit.

@@ -2,14 +2,14 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3731122b4fcd6523809d7f29b754519c688a0ab21f22d122d194dac132ae3ad5
+# specgen: sha256=98ce79e23e3acf993fcea0c4762785ede1d6da1f19e8788aec2f894c0d44dff0
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -370,6 +370,7 @@ class ActionDiscretizer(GeneratedTransform[tuple[NestedKey, ...], ActionDiscreti
     """
 
     _gives = ("action",)
+    _inverse_shapes: ClassVar[Mapping[str, str]] = {"action": "..., n"}
     invertible = True
 
     class SamplingStrategy(StrEnum):
@@ -494,6 +495,7 @@ class DiscreteActionProjection(
 
     _gives = ("action",)
     _takes = ("wide",)
+    _inverse_shapes: ClassVar[Mapping[str, str]] = {"action": "..., n"}
     invertible = True
 
     def __init__(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3e3791865392948e3093b20239b14ec65f64b443670792a1e9b9a4ba813402c1
+# specgen: sha256=16867cfbb1a508fb1971ed54b600ce67a9a3595e0f0064cc6d08c51e0e6088b8
 """Returns of the episodes so far."""
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ class RewardSumKeys(NamedTuple):
     reward: NestedKey
     total: NestedKey
     """the sum of `reward` since the last reset"""
+    as_reward: NestedKey
+    """the same"""
+    kept: NestedKey
+    """what it is computed of"""
 
 
-def reward_sum_reset(total: Tensor) -> Tensor:
+def reward_sum_reset_total(total: Tensor) -> Tensor:
     """`total` at the start of an episode.
 
     Args:
@@ -41,7 +45,17 @@ def reward_sum_reset(total: Tensor) -> Tensor:
     return torch.zeros_like(total)
 
 
-def reward_sum_step(total: Tensor, next_reward: Tensor) -> Tensor:
+def reward_sum_reset_kept(kept: Tensor) -> Tensor:
+    """`kept` at the start of an episode.
+
+    Args:
+        kept: floats [*batch, ...], read for its shape and dtype only.
+    """
+    # transforms.RewardSum.reset
+    return torch.zeros_like(kept)
+
+
+def reward_sum_step_total(total: Tensor, next_reward: Tensor) -> Tensor:
     """`total` after a step.
 
     Args:
@@ -52,6 +66,19 @@ def reward_sum_step(total: Tensor, next_reward: Tensor) -> Tensor:
     return total + next_reward
 
 
+def reward_sum_step_kept_as_reward(kept: Tensor, next_reward: Tensor) -> tuple[Tensor, Tensor]:
+    """`kept` and `as_reward` after a step.
+
+    Args:
+        kept: floats [*batch, ...], before the step.
+        next_reward: floats [*batch, ...], after the step.
+    """
+    # transforms.RewardSum.step
+    next_kept = kept + next_reward
+    next_as_reward = next_kept
+    return next_kept, next_as_reward
+
+
 class RewardSum(GeneratedTransform[RewardSumKeys]):
     """Sum each reward since the last reset.
 
@@ -59,18 +86,19 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
         `reward`, floats [*batch, ...]
 
     Writes, for each of them:
-        `total`, of the same dtype; carried from step to step: the sum of `reward` since the last reset
+        `total`, of the same dtype; carried from step to step; only with `not reward_spec`: the sum of
+            `reward` since the last reset
+        `as_reward`, of the same dtype; only with `reward_spec`: the same
     """
 
     _reads = ("reward",)
-    _writes = ("total",)
-    _recalls = ("total",)
-    _carries = ("total",)
-    _beside: ClassVar[Mapping[str, str]] = {"total": "reward"}
+    _beside: ClassVar[Mapping[str, str]] = {"total": "reward", "as_reward": "reward", "kept": "reward"}
+    _logical = True
     _sequential = True
 
     def __init__(
-        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
+        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        reward_spec: bool = False,
     ) -> None:
         """Sum each reward since the last reset.
 
@@ -78,31 +106,61 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
             out_keys: the keys of `total`, one for each input (default: `episode_{}`, after the input's
                 key).
+            reward_spec: whether the sums are rewards, which a reset does not give.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.reward_spec = reward_spec
+        if not self.reward_spec:
+            self._writes = (*self._writes, "total")
+            self._recalls = (*self._recalls, "total")
+            self._carries = (*self._carries, "total")
+        if self.reward_spec:
+            self._writes = (*self._writes, "as_reward")
+            self._recalls = (*self._recalls, "kept")
+            self._carries = (*self._carries, "kept")
+            self._rewards = (*self._rewards, "as_reward")
 
     def _bind(self, env: EnvBase | None) -> list[RewardSumKeys]:
         reward = self._select(env, self._in_keys, ("env.reward",), FLOAT_DTYPES)
         total = self._named(self._out_keys, [rename_leaf(key, "episode_{}") for key in reward], "out_keys")
-        return [RewardSumKeys(*keys) for keys in zip(reward, total, strict=True)]
+        as_reward = self._named(
+            self._out_keys, [rename_leaf(key, "episode_{}") for key in reward], "out_keys"
+        )
+        kept = [self._hidden(key, "kept") for key in reward]
+        return [RewardSumKeys(*keys) for keys in zip(reward, total, as_reward, kept, strict=True)]
 
     def _added_specs(self) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
         for key in self.keys:
             reward = self._spec(key.reward)
-            specs[key.total] = unbounded_like(reward)
+            if not self.reward_spec:
+                specs[key.total] = unbounded_like(reward)
+            if self.reward_spec:
+                specs[key.as_reward] = unbounded_like(reward)
+                specs[key.kept] = unbounded_like(reward)
         return specs
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
-            total = reward_sum_reset(self._blank(key.total))
-            self._keep(tensordict_reset, key.total, total)
-        return tensordict_reset
+            if not self.reward_spec:
+                total = reward_sum_reset_total(self._blank(key.total))
+                self._keep(tensordict_reset, key.total, total)
+            if self.reward_spec:
+                kept = reward_sum_reset_kept(self._blank(key.kept))
+                self._write(tensordict_reset, key.kept, kept)
+        return self._without_rewards(tensordict_reset)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
-            total = self._recall(tensordict, key.total)
-            next_reward = self._require(next_tensordict, key.reward)
-            next_total = reward_sum_step(total, next_reward)
-            self._keep(next_tensordict, key.total, next_total)
+            if not self.reward_spec:
+                total = self._recall(tensordict, key.total)
+                next_reward = self._require(next_tensordict, key.reward)
+                next_total = reward_sum_step_total(total, next_reward)
+                self._keep(next_tensordict, key.total, next_total)
+            if self.reward_spec:
+                kept = self._recall(tensordict, key.kept)
+                next_reward = self._require(next_tensordict, key.reward)
+                next_kept, next_as_reward = reward_sum_step_kept_as_reward(kept, next_reward)
+                self._write(next_tensordict, key.kept, next_kept)
+                self._write(next_tensordict, key.as_reward, next_as_reward)
         return next_tensordict

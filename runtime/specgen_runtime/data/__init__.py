@@ -3,6 +3,7 @@
 from specgen_runtime.data.list_storages import LazyStackStorage, ListStorage
 from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
 from specgen_runtime.data.prioritized import PrioritizedSampler
+from specgen_runtime.data.recorded import load_recorded
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
 from specgen_runtime.data.slices import SliceSampler, SliceSamplerWithoutReplacement
@@ -36,4 +37,5 @@ __all__ = [
     "TensorDictReplayBuffer",
     "TensorStorage",
     "Writer",
+    "load_recorded",
 ]

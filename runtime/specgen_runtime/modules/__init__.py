@@ -16,6 +16,7 @@ from specgen_runtime.modules.distributional_qvalue import (
     DistributionalQValueModule,
 )
 from specgen_runtime.modules.distributions import (
+    AddStateIndependentNormalScale,
     Categorical,
     Delta,
     IndependentNormal,
@@ -35,7 +36,7 @@ from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
-from specgen_runtime.modules.networks.layers import SquashDims
+from specgen_runtime.modules.networks.layers import OneHot, SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
@@ -65,6 +66,7 @@ __all__ = [
     "ActorCriticOperator",
     "ActorCriticWrapper",
     "ActorValueOperator",
+    "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Categorical",
     "Conv3dNet",
@@ -89,6 +91,7 @@ __all__ = [
     "NoisyLazyLinear",
     "NoisyLinear",
     "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "OneHotOrdinal",
     "Ordinal",

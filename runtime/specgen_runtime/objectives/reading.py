@@ -131,10 +131,14 @@ class ReadingModule(FunctionalModule):
         features: Sequence[int],
         dtype: torch.dtype,
     ) -> Tensor:
-        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none."""
+        """The tensor under a key; ``value``, ``[*batch, *features]``, if the data hold none.
+
+        One number of each sample may be without its last dimension, as `MultiStepTransform` writes the steps.
+        """
         found = peek(tensordict, key)
         if isinstance(found, Tensor):
-            return found
+            alone = tuple(features) == (1,) and found.shape == tensordict.batch_size
+            return found.unsqueeze(-1) if alone else found
         return torch.full((*tensordict.batch_size, *features), value, dtype=dtype, device=tensordict.device)
 
     def _target_of(self, key: NestedKey) -> TensorDictBase | None:

@@ -17,6 +17,8 @@ from tensordict.nn import (
 from torch import Tensor, nn
 
 from specgen_runtime.modules.qvalue import QValueModule
+from specgen_runtime.modules.safe import SafeModule
+from specgen_runtime.modules.sequences import PlainSequence
 from specgen_runtime.objectives.layers import runs_forward_alone
 from specgen_runtime.objectives.stacked import Stacked
 from specgen_runtime.typing import NestedKey
@@ -100,16 +102,23 @@ def _parts(module: nn.Module) -> Iterator[TensorDictModuleBase | None]:
     kind = type(module)
     if not runs_forward_alone(module):
         yield None
-    elif isinstance(module, TensorDictSequential) and kind.forward is TensorDictSequential.forward:
+    elif isinstance(module, TensorDictSequential) and kind.forward in _IN_ORDER:
         plain = module.inplace in (None, True) and not module.partial_tolerant
         for one in module._module_iter() if plain and not module._select_before_return else [None]:
             yield from [None] if one is None else _parts(one)
-    elif isinstance(module, TensorDictModule) and kind.forward is TensorDictModule.forward:
+    elif isinstance(module, TensorDictModule) and kind.forward in _ALONE:
         plain = module.method is None and module._kwargs is None and module.inplace is True
         plain = plain and not module.method_kwargs and not module._get_kwargs
         yield module if plain and not isinstance(module.module, TensorDictModuleBase) else None
     else:
         yield module if isinstance(module, QValueModule) and kind.forward is QValueModule.forward else None
+
+
+_IN_ORDER = (TensorDictSequential.forward, PlainSequence.forward)
+"""What sequences do that call their modules one after the other."""
+
+_ALONE = (TensorDictModule.forward, SafeModule.forward)
+"""What modules do that call the one inside, and no more where they have no hooks."""
 
 
 def _needed(parts: Collection[TensorDictModuleBase], keys: Collection[NestedKey]) -> Steps | None:

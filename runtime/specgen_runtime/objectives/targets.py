@@ -62,10 +62,11 @@ class TargetNetUpdater(ABC):
     def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each tensor of the networks, parameters and buffers, with its target."""
         for name in self.loss_module.target_networks():
-            sources = getattr(self.loss_module, f"{name}_params").data
-            targets = getattr(self.loss_module, f"target_{name}_params").data
+            sources = getattr(self.loss_module, f"{name}_params")
+            targets = getattr(self.loss_module, f"target_{name}_params")
+            # `data` of each tensor: of the whole it would make a tensordict like it, which takes longer than the update.
             for key, source in sources.items(True, True):
-                yield source, targets.get(key)
+                yield source.data, targets.get(key).data
 
 
 class SoftUpdate(TargetNetUpdater):

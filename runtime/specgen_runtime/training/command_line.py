@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -25,5 +26,8 @@ def command_line(train: Callable[..., T]) -> T:
         ImportError: if tyro is not installed; the extra `train` brings it.
     """
     tyro = import_extra("tyro", "the command line of a training needs tyro", "train")
-    result: T = tyro.cli(train, config=(tyro.conf.OmitArgPrefixes,))
+    # A module that `python -m` runs is named as it is called, not by its file.
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    name = f"python -m {spec.name}" if spec is not None else None
+    result: T = tyro.cli(train, prog=name, config=(tyro.conf.OmitArgPrefixes,))
     return result

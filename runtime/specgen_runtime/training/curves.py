@@ -88,7 +88,7 @@ def draw_curve(
     name = column or _DEFAULT[0]
     for label, group in groups.items():
         curves = [
-            read_curve(folder, column, over=over) for folder in group if column or _has_curve(folder, over)
+            read_curve(folder, column, over=over) for folder in group if _has_curve(folder, column, over)
         ]
         if not curves:
             continue
@@ -118,8 +118,11 @@ def _grouped(folders: Any) -> dict[str, list[str | Path]]:
     return {"": [folders] if isinstance(folders, str | Path) else list(folders)}
 
 
-def _has_curve(folder: str | Path, over: str) -> bool:
+def _has_curve(folder: str | Path, column: str | None, over: str) -> bool:
+    """Whether there is anything to draw; a column that is asked for is to be there once anything was logged."""
     rows = read_log(Path(folder) / "log.csv")
+    if column is not None:
+        return bool(rows)
     return any(over in row and not row.keys().isdisjoint(_DEFAULT) for row in rows)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from specgen_runtime.typing import NestedKey
 __all__ = ["evaluate", "evaluation_mode"]
 
 
-@torch.no_grad()
+@overload
 def evaluate(
     env: EnvBase[Any, Any],
     policy: Callable[..., Any],
@@ -30,7 +30,33 @@ def evaluate(
     max_steps: int | None = None,
     returns: NestedKey = "episode_reward",
     exploration: ExplorationType = ExplorationType.DETERMINISTIC,
-) -> float:
+) -> float: ...
+
+
+@overload
+def evaluate(
+    env: EnvBase[Any, Any],
+    policy: Callable[..., Any],
+    *,
+    seed: int,
+    episodes: int | None = None,
+    max_steps: int | None = None,
+    returns: Mapping[str, NestedKey],
+    exploration: ExplorationType = ExplorationType.DETERMINISTIC,
+) -> dict[str, float]: ...
+
+
+@torch.no_grad()
+def evaluate(
+    env: EnvBase[Any, Any],
+    policy: Callable[..., Any],
+    *,
+    seed: int,
+    episodes: int | None = None,
+    max_steps: int | None = None,
+    returns: NestedKey | Mapping[str, NestedKey] = "episode_reward",
+    exploration: ExplorationType = ExplorationType.DETERMINISTIC,
+) -> float | dict[str, float]:
     """The mean return of whole episodes of a policy.
 
     A batched environment gives the first episode of each of its rows, so that short episodes count no more than long
@@ -47,8 +73,11 @@ def evaluate(
         episodes: how many; None is one for each row of the batch.
         max_steps: steps after which an episode counts as it is. None waits for its end.
         returns: the key of the sum of rewards (`RewardSum`). Where the environment has it not, the reward beside it
-            is summed.
+            is summed; returns of several agents are averaged. Or such keys by name, one for each group of agents.
         exploration: how stochastic policies choose; by default their deterministic action.
+
+    Returns:
+        The mean return; by name, if `returns` has names.
 
     Raises:
         ValueError: `episodes` or `max_steps` is less than 1.
@@ -59,37 +88,41 @@ def evaluate(
             raise ValueError(f"evaluate: {name} must be at least 1, found {value}")
     rows = max(env.batch_size.numel(), 1)
     wanted = rows if episodes is None else episodes
+    keys = tuple(as_tuple(one) for one in (returns.values() if isinstance(returns, Mapping) else (returns,)))
     with evaluation_mode(policy, seed), set_exploration_type(exploration):
         env.set_seed(seed)
         act = as_policy(env._env_layout, policy)
-        found = [
-            _first_episodes(env, act, as_tuple(returns), max_steps) for _ in range(math.ceil(wanted / rows))
-        ]
-    return float(torch.cat(found)[:wanted].mean())
+        found = [_first_episodes(env, act, keys, max_steps) for _ in range(math.ceil(wanted / rows))]
+    means = [float(torch.cat(one)[:wanted].mean()) for one in zip(*found, strict=True)]
+    return dict(zip(returns, means, strict=True)) if isinstance(returns, Mapping) else means[0]
 
 
 def _first_episodes(
-    env: EnvBase[Any, Any], act: Callable[[Any], Any], key: tuple[str, ...], max_steps: int | None
-) -> Tensor:
-    """The return of the first episode of each row: `[rows]`."""
+    env: EnvBase[Any, Any],
+    act: Callable[[Any], Any],
+    keys: tuple[tuple[str, ...], ...],
+    max_steps: int | None,
+) -> list[Tensor]:
+    """The returns of the first episode of each row, for each key: `[rows]`."""
     root = env.reset()
     over = torch.zeros(env.batch_size, dtype=torch.bool, device=env.device)
-    total = torch.zeros(env.batch_size, dtype=sum_dtype(over.device), device=env.device)
+    totals = [torch.zeros(env.batch_size, dtype=sum_dtype(over.device), device=env.device) for _ in keys]
     steps = 0
     while not (bool(over.all()) or steps == max_steps):
         step, root = env.step_and_maybe_reset(act(root))
         next_ = step["next"]
-        summed = next_.get(key, None)
-        if summed is not None:
-            now = row_values(summed, over.dim())
-        elif (reward := next_.get((*key[:-1], "reward"), None)) is not None:
-            now = total + row_values(reward, over.dim())
-        else:
-            raise KeyError(f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}")
-        total = torch.where(over, total, now)
+        for index, (key, total) in enumerate(zip(keys, totals, strict=True)):
+            summed = next_.get(key, None)
+            if summed is not None:
+                now = row_values(summed, over.dim())
+            elif (reward := next_.get((*key[:-1], "reward"), None)) is not None:
+                now = total + row_values(reward, over.dim())
+            else:
+                raise KeyError(f"evaluate: 'next' has neither {key} nor {(*key[:-1], 'reward')}")
+            totals[index] = torch.where(over, total, now)
         over = over | row_values(next_["done"], over.dim())
         steps += 1
-    return total.reshape(-1).cpu()
+    return [total.reshape(-1).cpu() for total in totals]
 
 
 @contextmanager

@@ -78,7 +78,8 @@ def _rows(data: D, rows: int, size: int, generator: torch.Generator | None, epoc
     flat = data.reshape(-1)
     for _ in range(epochs):
         # Gathered once for all minibatches, which are then slices.
-        yield from flat[_order(data, rows, generator)].split(size)
+        gathered = flat[_order(data, rows, generator)]
+        yield from (gathered,) if size == rows else gathered.split(size)
 
 
 def _columns(

@@ -65,6 +65,6 @@ class Progress:
 
 
 def _listed(numbers: Mapping[str, float]) -> str:
-    first = [name for name in SHOWN if name in numbers]
+    first = [name for shown in SHOWN for name in numbers if name == shown or name.endswith(f"_{shown}")]
     names = [*first, *(name for name in numbers if name not in first)]
     return "  ".join(f"{name} {numbers[name]:.4g}" for name in names)

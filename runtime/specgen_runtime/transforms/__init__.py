@@ -17,6 +17,7 @@ from specgen_runtime.transforms.next_states import (
     NextStateReconstructor,
     PolicyAgeFilter,
 )
+from specgen_runtime.transforms.pixels import PixelRenderTransform
 from specgen_runtime.transforms.policy_switch import ConditionalPolicySwitch
 from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
@@ -46,6 +47,7 @@ __all__ = [
     "NextObservationDelta",
     "NextStateReconstructor",
     "PinMemoryTransform",
+    "PixelRenderTransform",
     "PolicyAgeFilter",
     "RandomCropTensorDict",
     "RayModuleTransform",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from specgen_runtime.specs import Composite
     from specgen_runtime.transforms.entries import EntriesTransform
 
-__all__ = ["Columns", "column_keys", "columns_of", "reward_and_done_columns", "row_shape"]
+__all__ = ["Columns", "check_pattern", "column_keys", "columns_of", "reward_and_done_columns", "row_shape"]
 
 
 class Columns(NamedTuple):
@@ -127,20 +128,44 @@ def _matched(
     column = column or (not free and len(shape) == len(wanted) + 1 and shape[-1] == 1)
     column = column and len(shape) != len(wanted)
     actual = shape[:-1] if column else shape
-    name = type(transform).__name__
+    without = ", without the trailing 1 of rewards and flags" if column else ""
+    check_pattern(transform, key, actual, pattern, sizes, without)
+    return column
+
+
+def check_pattern(
+    transform: EntriesTransform[Any, Any],
+    key: NestedKey,
+    actual: Sequence[int],
+    pattern: Sequence[str],
+    sizes: dict[str, tuple[int, NestedKey]],
+    without: str = "",
+) -> None:
+    """Check the dimensions of an entry for one environment against its pattern; note the sizes that this names.
+
+    Args:
+        transform: whose entry it is.
+        key: its key.
+        actual: the dimensions that it has.
+        pattern: those of the pattern: ``"..."`` in front for any number of them, numbers, names, ``"_"``.
+        sizes: the sizes that are named so far in this repetition, each with the entry that it is of.
+        without: what the message says behind `actual`.
+
+    Raises:
+        ValueError: if they do not fit.
+    """
+    wanted = pattern[1:] if pattern[:1] == ["..."] else pattern
+    free = len(wanted) < len(pattern)
+    needs = f"{type(transform).__name__} needs"
     if len(actual) < len(wanted) or (not free and len(actual) > len(wanted)):
-        without = ", without the trailing 1 of rewards and flags" if column else ""
         raise ValueError(
-            f"{name} needs [{', '.join(pattern)}], but {key!r} has the shape {list(actual)} in each environment{without}"
+            f"{needs} [{', '.join(pattern)}], but {key!r} has the shape {list(actual)} in each environment{without}"
         )
     for size, have in zip(wanted, actual[len(actual) - len(wanted) :], strict=True):
         if size == "_":
             continue
         known, other = (int(size), None) if size.isdigit() else sizes.setdefault(size, (have, key))
         if known != have and other is None:
-            raise ValueError(f"{name} needs [{', '.join(pattern)}], but {key!r} has the shape {list(actual)}")
+            raise ValueError(f"{needs} [{', '.join(pattern)}], but {key!r} has the shape {list(actual)}")
         if known != have:
-            raise ValueError(
-                f"{name} needs one {size!r}, but it is {known} for {other!r} and {have} for {key!r}"
-            )
-    return column
+            raise ValueError(f"{needs} one {size!r}, but it is {known} for {other!r} and {have} for {key!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -14,6 +14,7 @@ from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
+from specgen_runtime.transforms.columns import check_pattern
 from specgen_runtime.transforms.entries import EntriesTransform
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
@@ -43,9 +44,11 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
     A subclass writes `_outer_specs`, and `_inv_apply_transform` or `_inverse_map`.
 
     Attributes:
+        _inverse_shapes: the dimensions of what the environment is given, where it can't have any, as patterns say them.
         _unknown_inverse: whether networks or a class compute the inverse, which run for no spec.
     """
 
+    _inverse_shapes: ClassVar[Mapping[str, str]] = {}
     _unknown_inverse: bool = False
     _known_inner: dict[NestedKey, Tensor]
     _known_bounds: dict[NestedKey, tuple[Tensor, Tensor]]
@@ -101,6 +104,7 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             keys = [getattr(row, name) for name in self._gives]
             given.update(keys)
             if keys[0] in present:  # what is taken stands where the first entry that is given does
+                self._check_patterns(row)
                 specs_of_row = self._outer_specs(row)
                 self._check_inverse(keys, specs_of_row, specs.shape)
                 added |= specs_of_row
@@ -115,6 +119,14 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         for key in present:
             if key in given and key not in added:
                 remove(specs, key)
+
+    def _check_patterns(self, row: InverseRow) -> None:
+        """Check the dimensions of what the environment is given in a repetition; raises as `check_pattern` does."""
+        sizes: dict[str, tuple[int, NestedKey]] = {}
+        for field, pattern in self._inverse_shapes.items():
+            key = getattr(row, field)
+            dims = self._spec(key, INPUTS).shape[self._batch_dims() :]
+            check_pattern(self, key, dims, pattern.split(", ") if pattern else [], sizes)
 
     def _check_inverse(
         self, keys: Sequence[NestedKey], taken: Mapping[NestedKey, TensorSpec], batch: torch.Size

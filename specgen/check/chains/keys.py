@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 from specgen.check.chains.args import Arguments
@@ -13,7 +13,9 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.expr import SpecType
 from specgen.expr.patterns import Match, NoMatch, match
+from specgen.expr.sizes import Rest
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
@@ -108,6 +110,8 @@ class KeyFinder:
                 ]
                 continue
             entry = known.get(selector)
+            if entry is not None:
+                entry = _as_read(transform, role, entry, lambda spec: match(pattern, spec, None, shapes))
             if entry is None:
                 self.missing.append(
                     _Missing(
@@ -180,6 +184,21 @@ class KeyFinder:
                 help_ = help_ or one.choose
             message = f"no key `{one.key}` for `{one.transform.name}`{where}"
             self.sink.add(rules.NO_SUCH_KEY.at(one.place, message, help=help_, notes=notes))
+
+
+def _as_read(
+    transform: CheckedTransform, role: Role, entry: Entry, fits: Callable[[SpecType], Match | NoMatch]
+) -> Entry:
+    """The entry as a role reads it: a column without a dimension that its pattern names as it is stored, as one of one."""
+    computed = transform.python is None and transform.around is None and not transform.update
+    if not (entry.type.col and computed and role.form in ("each", "key")):
+        return entry
+    dims = (*entry.type.shape, 1)
+    named = sum(not isinstance(size, Rest) for size in role.dims)
+    spec = replace(entry.spec, shape=dims)
+    if named != len(dims) or isinstance(fits(entry.spec), Match) or isinstance(fits(spec), NoMatch):
+        return entry
+    return replace(entry, spec=spec, type=replace(entry.type, dims=dims, col=False))
 
 
 def shapes_of(row: Mapping[str, Entry]) -> dict[str, tuple[int, ...]]:

@@ -278,9 +278,12 @@ class _Typing:
         if phase not in ("reset", "step"):
             return False
         for name in names_read_or_called(statement.expr):
-            entry = self.row.inputs.get(name.path)
+            carried = phase == "step" and name.path in self.row.outputs
+            entry = (self.row.outputs if carried else self.row.inputs).get(name.path)
             if entry is not None and entry.role == "reward":
                 where = "at a reset" if phase == "reset" else "before a step"
+                own = f"read `next.{name.path}`, or the shape of an output"
+                instead = "carry it in an output with `hidden: true`" if carried else own
                 self.sink.add(
                     rules.NO_REWARD_YET.at(
                         self.span(),
@@ -289,8 +292,7 @@ class _Typing:
                         notes=[
                             Note(f"in `{statement.path}`", statement.source.span_of(name.start, name.end))
                         ],
-                        help=f"there is a reward behind each step only: read `next.{name.path}`, "
-                        "or the shape of an output",
+                        help=f"there is a reward behind each step only: {instead}",
                     )
                 )
                 return True

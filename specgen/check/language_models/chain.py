@@ -87,11 +87,7 @@ class ModelBinder:
                 self.found,
                 self.keys,
                 self.params,
-                tuple(
-                    param.name
-                    for param in (*self.transform.params, *self.transform.texts)
-                    if param.name in self.given
-                ),
+                tuple(param.name for param in self.transform.arguments if param.name in self.given),
                 tuple(writes),
             )
             if self.sound

@@ -84,14 +84,19 @@ class ModelTransform:
     texts: tuple[Texts, ...] = ()
 
     @property
+    def arguments(self) -> tuple[Parameter | Texts, ...]:
+        """What it takes besides models and keys."""
+        return (*self.params, *self.texts)
+
+    @property
     def keywords(self) -> tuple[str, ...]:
         """All that a chain may give it."""
-        return (*self.models, *self.keys, *(param.name for param in (*self.params, *self.texts)))
+        return (*self.models, *self.keys, *(param.name for param in self.arguments))
 
     @property
     def of_actors(self) -> tuple[Parameter | Texts, ...]:
         """Those for the processes that models run in."""
-        return tuple(param for param in (*self.params, *self.texts) if param in (*_RAY[1:], _NAME))
+        return tuple(param for param in self.arguments if param in (*_RAY[1:], _NAME))
 
 
 MODEL_TRANSFORMS: Mapping[str, ModelTransform] = {

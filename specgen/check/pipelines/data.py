@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specgen.check.pipelines.model import (
     Amount,
     OnPolicyData,
     PipelineData,
+    PipelineLoss,
     RecordedData,
     ReplayData,
     SamplerKind,
@@ -13,6 +16,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import OnPolicy, Pipeline, Recorded, Replay, Sampler
@@ -95,7 +99,7 @@ class DataReader:
             if setting is not None and frames % setting.default:
                 near = [n for n in range(1, int(frames) + 1) if frames % n == 0]
                 best = min(near, key=lambda n: abs(n - setting.default))
-                self.sink.add(rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
+                self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
         return OnPolicyData(num_envs, num_steps, epochs, size, count)
 
     def _replay(self, declared: Replay) -> ReplayData | None:
@@ -132,7 +136,7 @@ class DataReader:
         if larger.default < smaller.default:
             notes = [Note("the other number", smaller.span)]
             text = message.format(larger.default, smaller.default)
-            self.sink.add(rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
+            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
 
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")
@@ -145,3 +149,28 @@ class DataReader:
         if batch_size is None or declared.path is None:
             return None
         return RecordedData(declared.path, batch_size)
+
+
+def discounted(
+    data: ReplayData, losses: tuple[PipelineLoss, ...], numbers: Numbers, sink: Sink
+) -> tuple[ReplayData, tuple[PipelineLoss, ...]]:
+    """Data of several steps and the losses, which discount by one number; reported where none can be sampled in time."""
+    if data.n_step is None:
+        return data, losses
+    waiting = data.n_step.default * data.num_envs.default
+    if data.warm_up_frames.default <= waiting:
+        message = (
+            f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
+            f"n_step * num_envs = {waiting} of them wait for later steps"
+        )
+        sink.add(
+            number_rules.DOES_NOT_FIT.at(data.n_step.span, message, help="write a larger `warm_up_frames`")
+        )
+    gamma = numbers.settings.get("gamma") or numbers.default("gamma", 0.99)
+    given = tuple(
+        replace(one, settings={**one.settings, "gamma": gamma})
+        if any(param.name == "gamma" for param in one.loss.params)
+        else one
+        for one in losses
+    )
+    return replace(data, gamma=gamma), given

@@ -34,6 +34,11 @@ class Family:
     certain: bool = False
 
     @property
+    def discrete(self) -> bool:
+        """Whether it is over finitely many actions."""
+        return self.support in ("index", "onehot")
+
+    @property
     def scaled(self) -> bool:
         """Whether it has a scale."""
         return "scale" in self.parameters

@@ -7,10 +7,9 @@ from typing import Literal
 
 from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
-    Estimation,
     PipelineData,
-    PipelineEnv,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
@@ -19,8 +18,9 @@ from specgen.check.pipelines.model import (
     ValueHead,
 )
 from specgen.check.pipelines.when_given import Given
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr import Type
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
@@ -35,35 +35,42 @@ class Written:
         key: the dotted key; behind the step with `next.`.
         when: the moment of training.
         by: who, as messages say it.
+        type: its type for one row, where that is known here.
+        span: where the pipeline names who writes it.
     """
 
     key: str
     when: When
     by: str
+    type: Type | None = None
+    span: Span | None = None
 
 
 def written(
     env: PipelineEnv,
-    acting: PipelineNetwork,
-    estimation: Estimation | None,
-    loss: PipelineLoss,
+    acting: tuple[PipelineNetwork, ...],
+    losses: tuple[PipelineLoss, ...],
     data: PipelineData,
 ) -> Iterator[Written]:
-    """Everything that is written before the loss reads, in order."""
+    """Everything that is written before the losses read, in order."""
     for entry in env.entries.values():
         if entry.role != "reward":
-            yield Written(entry.dotted, "reset", f"`{env.name}`")
-    for key in _of_network(acting):
-        yield Written(dotted(key), "act", f"the policy `{acting.name}`")
+            yield Written(entry.dotted, "reset", f"`{env.name}`", entry.type, env.span)
+    for network in acting:
+        for key in _of_network(network):
+            yield Written(dotted(key), "act", f"the policy `{network.name}`", span=network.span)
     for entry in env.entries.values():
-        yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`")
+        yield Written(f"next.{entry.dotted}", "step", f"`{env.name}`", entry.type, env.span)
     if isinstance(data, ReplayData):
         yield Written("index", "sample", "the buffer")
         if data.sampler == "prioritized":
             yield Written("priority_weight", "sample", "the sampler")
         if data.n_step is not None:
             yield Written("steps_to_next_obs", "sample", "the sum over several steps")
-    if estimation is not None and estimation.when is not None:
+    for loss in losses:
+        estimation = loss.estimation
+        if estimation is None or estimation.when is None:
+            continue
         for role in loss.loss.roles:
             if role.missing == "estimate":
                 yield Written(dotted(role.key), "estimate", f"the estimator `{estimation.kind}`")
@@ -75,20 +82,31 @@ def written(
 def _of_network(network: PipelineNetwork) -> Iterator[Key]:
     """What a network writes when it acts."""
     match network.head:
-        case PolicyHead(family, action, log_prob_key=log_prob):
-            for name in family.parameters:
-                yield (name,)
+        case PolicyHead(action=action, log_prob_key=log_prob) as head:
+            yield from head.parameter_keys
             yield action.key
             if log_prob is not None:
                 yield log_prob
-        case QValueHead(action):
-            yield from (("action_value",), action.key, ("chosen_action_value",))
+        case QValueHead(action, support=support):
+            yield from (("action_value",), action.key)
+            if support is None:
+                yield ("chosen_action_value",)
         case ValueHead(key):
             yield key
 
 
-def check_reads(loss: PipelineLoss, given: Given, rows: tuple[Written, ...], sink: Sink) -> None:
-    """Report what the loss reads and nobody wrote before."""
+def check_reads(
+    loss: PipelineLoss, given: Given, rows: tuple[Written, ...], env: PipelineEnv, sink: Sink
+) -> None:
+    """Report what the loss reads and nobody wrote before, and who dropped it.
+
+    Args:
+        loss: the loss.
+        given: what its conditions are.
+        rows: what is written, in the order of time.
+        env: the environment, whose transforms may drop keys.
+        sink: takes every mistake.
+    """
     known = {row.key for row in rows}
     outputs = {name for network in loss.loss.networks for name, _ in network.outputs}
     for role in loss.loss.roles:
@@ -98,7 +116,10 @@ def check_reads(loss: PipelineLoss, given: Given, rows: tuple[Written, ...], sin
         if role.missing == "estimate":
             continue  # the loss calls its estimator
         message = f"`{loss.loss.name}` reads `{key}`{_doc(role)}, and nobody writes it before"
-        sink.add(rules.NO_WRITER.at(loss.span, message, help=_help(role, key, known)))
+        notes: list[Note] = []
+        if dotted(role.key) in env.dropped:
+            notes.append(Note(f"{env.dropped[dotted(role.key)]}, drops it", env.span))
+        sink.add(rules.NO_WRITER.at(loss.span, message, notes=notes, help=_help(role, key, known)))
 
 
 def _is_read(role: LossRole, outputs: set[str], given: Given) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry, Parameter, dotted
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineEnv
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -23,23 +23,27 @@ AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
 def environment(
     file: SchemaFile,
     path: tuple[str, ...],
+    place: tuple[str, ...],
     pipeline: Pipeline,
     envs: Mapping[str, object],
     declared: Collection[str],
     sink: Sink,
 ) -> PipelineEnv | None:
-    """The environment that the pipeline at `path` names; None where it is none, or has mistakes itself."""
-    span = file.span(*path, "env")
-    if isinstance(pipeline.env, dict):
-        if len(pipeline.env) != 1:
+    """The environment that the pipeline at `path` names at `place`; None where it is none, or has mistakes itself."""
+    span = file.span(*path, *place)
+    named: object = pipeline
+    for field in place:
+        named = getattr(named, field)
+    if isinstance(named, dict):
+        if len(named) != 1:
             sink.add(
                 rules.CHOICE.at(span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
             )
             return None
-        (name,) = pipeline.env
-        span = file.key_span(*path, "env", name)
+        (name,) = named
+        span = file.key_span(*path, *place, name)
     else:
-        name = pipeline.env or ""
+        name = str(named)
     found = envs.get(name)
     if not isinstance(found, Checked):
         if name not in declared:
@@ -59,15 +63,19 @@ def environment(
         help = "take a native environment, of which several run side by side"
         sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
         return None
-    arguments = _arguments(file, path, name, base.params, sink)
+    arguments = _arguments(file, (*path, *place, name), name, base.params, sink)
     return made(value, span, arguments)
 
 
 def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
     """An environment or chain as pipelines see it."""
+    dropped: dict[str, str] = {}
     if isinstance(value, CheckedChain):
         base, entries = value.env.value, dict(value.entries)
         actions, masks = value.actions, value.masks
+        for instance in value.instances:
+            who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{value.name}`"
+            dropped |= dict.fromkeys(instance.dropped, who)
     else:
         base, entries = value, {one.dotted: one for one in (*value.observation, *value.state, *value.reward)}
         for prefix in value.done:
@@ -86,16 +94,17 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         batched=True,
         span=span,
         arguments=arguments,
+        dropped=dropped,
     )
 
 
 def _arguments(
     file: SchemaFile, path: tuple[str, ...], name: str, params: tuple[Parameter, ...], sink: Sink
 ) -> dict[str, object]:
-    """What the constructor of the environment is given."""
+    """What the constructor of the environment at `path` is given."""
     found: dict[str, object] = {}
     try:
-        node = file.node(*path, "env", name)
+        node = file.node(*path)
     except KeyError:
         return found
     known = {param.name: param for param in params}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from specgen.check.model import dotted
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
@@ -10,9 +13,11 @@ from specgen.check.pipelines.model import (
     Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, Span
+from specgen.diagnostics.rules import pipeline_groups as group_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Pipeline
 
 _NUMBERS = {
@@ -21,11 +26,34 @@ _NUMBERS = {
     "td_lambda": ("gamma", "lmbda"),
     "gae": ("gamma", "lmbda"),
     "vtrace": ("gamma",),
+    "multi_agent_gae": ("gamma", "lmbda"),
 }
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
 
-def read_estimation(
+def with_estimators(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    pipeline: Pipeline,
+    losses: tuple[PipelineLoss, ...],
+    data: PipelineData | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> tuple[PipelineLoss, ...]:
+    """The losses with their value estimators; those that have none stay as they are, unless they are all."""
+    able = [loss for loss in losses if loss.loss.estimators] or losses[:1]
+    made: list[PipelineLoss] = []
+    wrong = False
+    for loss in losses:
+        found = None
+        if loss in able and not wrong:  # what is wrong is said once
+            found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+            wrong = found is None
+        made.append(replace(loss, estimation=found))
+    return tuple(made)
+
+
+def _estimation(
     file: SchemaFile,
     path: tuple[str, ...],
     pipeline: Pipeline,
@@ -46,13 +74,23 @@ def read_estimation(
     if not supported:
         if given:
             message = f"`{loss.loss.name}` has no value estimator"
-            sink.add(rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help="leave it out"))
+            sink.add(
+                value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place), message, help="leave it out")
+            )
         return None
     kind = given[0] if given else supported[0]
     if kind not in supported:
         message = f"`{loss.loss.name}` has no estimator `{kind}`"
         help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
-        sink.add(rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
+        sink.add(value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
+        return None
+    flags = [role for role in loss.loss.roles if role.name in ("done", "terminated")]
+    of_team = next((role for role in flags if role.accepted not in loss.keys), None)
+    if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
+        message = f"`{dotted(of_team.key)}` is of the whole team, and rewards are of each agent of `{loss.group.name}`"
+        help = "write `multi_agent_gae` in its place"
+        span = file.key_span(*path, *place, kind) if given else loss.span
+        sink.add(group_rules.TEAM_FLAGS.at(span, message, help=help))
         return None
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}
@@ -63,7 +101,7 @@ def read_estimation(
                 span = file.key_span(*path, *place, kind, name)
                 message = f"`{kind}` has no `{name}`"
                 help = "`td_lambda` has one" if kind in ("td0", "td1") else "leave it out"
-                sink.add(rules.ESTIMATOR_NUMBER.at(span, message, help=help))
+                sink.add(value_rules.ESTIMATOR_NUMBER.at(span, message, help=help))
                 continue
             setting = numbers.setting(*place, kind, name)
             if setting is not None:
@@ -71,14 +109,35 @@ def read_estimation(
         elif known:
             settings[name] = numbers.settings.get(name) or numbers.default(name, _DEFAULTS[name])
     arguments: dict[str, object] = {}
+    average_gae: Span | None = None
     if numbers_of is not None and numbers_of.average_gae is not None:
         if kind != "gae":
             span = file.key_span(*path, *place, kind, "average_gae")
-            sink.add(rules.ESTIMATOR_NUMBER.at(span, f"`{kind}` has no `average_gae`", help="leave it out"))
+            sink.add(
+                value_rules.ESTIMATOR_NUMBER.at(span, f"`{kind}` has no `average_gae`", help="leave it out")
+            )
         else:
             arguments["average_gae"] = numbers_of.average_gae
+            average_gae = (
+                file.key_span(*path, *place, kind, "average_gae") if numbers_of.average_gae else None
+            )
     before = isinstance(data, OnPolicyData) and any(
         role.missing == "estimate" and role.type is not None for role in loss.loss.roles
     )
+    name = loss.loss.name
+    if data is not None and not before and find(file.root, (*path, *place, "when")) is not None:
+        message = f"`{name}` calls its estimator itself, at each update: `when` has no effect"
+        sink.add(
+            value_rules.ESTIMATOR_NUMBER.at(
+                file.key_span(*path, *place, "when"), message, help="leave it out"
+            )
+        )
+    if data is not None and not before and not loss.on_policy and kind != "td0":
+        span = file.key_span(*path, *place, kind) if given else file.key_span(*path, "loss")
+        message = (
+            f"`{kind}` goes back through the steps of an episode, and `{name}` gets frames drawn at random"
+        )
+        better = "write `td0`, which reads one step" if "td0" in supported else None
+        sink.add(value_rules.NO_TIME.at(span, message, help=better))
     when = None if not before else declared.when if declared is not None else "batch"
-    return Estimation(kind, settings, arguments, when)
+    return Estimation(kind, settings, arguments, when, average_gae)

@@ -92,6 +92,9 @@ _FACTS = (
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
 
+ATOMS = Fact("atoms", "int", "values whose probabilities the network gives", ((">=", 2.0),))
+V_MIN = Fact("v_min", "float", "the lowest of these values", called="low")
+V_MAX = Fact("v_max", "float", "the highest of these values", called="high")
 OPTIMIZER_EPS = Fact(
     "optimizer_eps", "float", "what is added to the optimizer's denominator", _POSITIVE, called="eps"
 )
@@ -100,6 +103,9 @@ OPTIMIZER_ALPHA = Fact(
 )
 FIXED_SCALE = Fact(
     "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
+)
+TARGETS_EVERY = Fact(
+    "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )
 TOTAL_FRAMES = Fact(
     "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"

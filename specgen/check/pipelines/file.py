@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specgen.check.model import Checked
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.pipelines.parents import ParentPipeline, whole_pipelines
 from specgen.check.pipelines.pipeline import Visible, check_pipeline
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 
@@ -67,7 +68,23 @@ def check_pipelines(
         sink.add(rules.ONE_PIPELINE.at(file.key_span("pipelines", name), message, notes=notes, help=help))
     for name in concrete:
         if mine[name].node is not None:
-            pipeline = check_pipeline(whole, name, checked.module, seen, sink)
+            mistakes = Sink()
+            pipeline = check_pipeline(whole, name, checked.module, seen, mistakes)
+            fresh = [item for item in mistakes.items if (item.code, item.span) not in mine[name].said]
+            sink.extend(_in_sight(file, name, item) for item in fresh)
+            said = mine[name].said | {(item.code, item.span) for item in fresh}
+            mine[name] = replace(mine[name], said=said)
             if pipeline is not None:
                 made[name] = pipeline
     return made, mine
+
+
+def _in_sight(file: SchemaFile, name: str, item: Diagnostic) -> Diagnostic:
+    """A finding on what a pipeline inherits, at its `extends`: there is where it is mended, or allowed."""
+    first, last = file.key_span("pipelines", name), file.span("pipelines", name)
+    place = (item.span.line, item.span.column)
+    here = item.span.file == first.file
+    if here and (first.line, first.column) <= place <= (last.end_line, last.end_column):
+        return item
+    notes = (Note("inherited from here", item.span), *item.notes)
+    return replace(item, span=file.span("pipelines", name, "extends"), notes=notes)

@@ -16,6 +16,7 @@ from specgen.check.pipelines.fields import (
 from specgen.check.pipelines.model import Limits, PipelineData, RecordedData
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
@@ -57,6 +58,10 @@ def read_limits(
     kept = numbers.setting("checkpoint", "every", fact=_of(CHECKPOINT_EVERY, unit))
     if kept is None:
         kept = numbers.default("", _part(total.default, 10), _of(CHECKPOINT_EVERY, unit))
+    keep = 2 if pipeline.checkpoint is None else pipeline.checkpoint.keep
+    if keep < 1:
+        message = f"`keep` must be >= 1, got {keep}"
+        sink.add(value_rules.OUT_OF_RANGE.at(file.span(*path, "checkpoint", "keep"), message))
     return Limits(
         frames=frames,
         updates=updates,
@@ -65,7 +70,7 @@ def read_limits(
         episodes=episodes,
         deterministic=pipeline.evaluate is None or pipeline.evaluate.deterministic,
         checkpoint_every=kept,
-        keep=2 if pipeline.checkpoint is None else pipeline.checkpoint.keep,
+        keep=keep,
     )
 
 

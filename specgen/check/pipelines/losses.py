@@ -1,20 +1,27 @@
-"""The loss of a pipeline: its arguments, and which terms, targets and trained parts it has with these."""
+"""The losses of a pipeline: their arguments, and which terms, targets and trained parts they have with these."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
+from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.losses.trained import trained_by_terms
-from specgen.check.model import REQUIRED, Checked, Parameter
+from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
+from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.values import dataclass
@@ -25,14 +32,20 @@ class LossArguments:
     """What a pipeline gives its loss besides networks.
 
     Attributes:
-        loss: the loss.
+        name: its name; empty for the only one.
+        group: the agents that it is of, those of the group that it is named like.
+        loss: the loss, with the keys that its roles have in this pipeline.
+        keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         settings: numbers, by keyword.
         arguments: other values, by keyword.
         values: the value of every parameter of the loss.
         place: where they stand.
     """
 
+    name: str
+    group: AgentGroup | None
     loss: CheckedLoss
+    keys: dict[str, Key]
     settings: dict[str, Setting]
     arguments: dict[str, object]
     values: dict[str, object]
@@ -43,41 +56,90 @@ class LossArguments:
         return Given(self.loss, self.values, networks)
 
 
-def read_loss(
+def read_losses(
     file: SchemaFile,
     path: tuple[str, ...],
     losses: dict[str, Checked[CheckedLoss]],
     declared: Collection[str],
+    env: PipelineEnv | None,
     numbers: Numbers,
     sink: Sink,
-) -> LossArguments | None:
-    """The loss that the pipeline at `path` names, with its arguments; None where it is none, or has mistakes itself."""
+) -> tuple[LossArguments, ...] | None:
+    """The losses that the pipeline at `path` names, with their arguments; None where one is none, or has mistakes itself."""
     place = (*path, "loss")
     node = file.node(*place)
     assert isinstance(node, MappingNode)
-    if len(node.entries) != 1:
-        named = ", ".join(f"`{key.text}`" for key, _ in node.entries) or "none"
-        sink.add(rules.CHOICE.at(node.span, f"a pipeline has one loss, this one names {named}"))
+    if not names_losses(key.text for key, _ in node.entries):
+        found = [("", place)]
+    else:
+        found = [(key.text, (*place, key.text)) for key, _ in node.entries]
+    made = [_read_loss(file, name, here, losses, declared, env, numbers, sink) for name, here in found]
+    complete = tuple(one for one in made if one is not None)
+    return complete if len(complete) == len(made) else None
+
+
+def _read_loss(
+    file: SchemaFile,
+    name: str,
+    place: tuple[str, ...],
+    losses: dict[str, Checked[CheckedLoss]],
+    declared: Collection[str],
+    env: PipelineEnv | None,
+    numbers: Numbers,
+    sink: Sink,
+) -> LossArguments | None:
+    """The loss at a place, which is that of its only class."""
+    node = file.node(*place)
+    if not isinstance(node, MappingNode) or len(node.entries) != 1:
+        named = ", ".join(f"`{key.text}`" for key, _ in node.entries) if isinstance(node, MappingNode) else ""
+        help = "give several losses names: `{agent: {ClipPPOLoss: {}}, bonus: {RNDLoss: {}}}`"
+        message = f"a loss is of one class, this one names {named or 'none'}"
+        sink.add(rules.CHOICE.at(node.span, message, help=help))
         return None
-    name = node.entries[0][0].text
-    if name not in losses:
-        if name not in declared:
-            help = suggestion(name, declared) or "`import` the file that declares it"
-            sink.add(
-                schema_rules.UNKNOWN_DECLARATION.at(
-                    node.entries[0][0].span, f"unknown loss `{name}`", help=help
-                )
-            )
+    key = node.entries[0][0]
+    if key.text not in losses:
+        if key.text not in declared:
+            help = suggestion(key.text, declared) or "`import` the file that declares it"
+            sink.add(schema_rules.UNKNOWN_DECLARATION.at(key.span, f"unknown loss `{key.text}`", help=help))
         return None
-    loss = losses[name].value
-    return _arguments(file, (*place, name), loss, numbers, sink)
+    if name and not Names(sink).claim(name, "loss", file.key_span(*place)):
+        return None
+    loss = losses[key.text].value
+    group = None if env is None else next((one for one in env.groups if one.name == name), None)
+    keys: dict[str, Key] = {}
+    if group is not None and env is not None:
+        loss, keys = of_group(loss, group, env)
+    return _arguments(file, name, (*place, key.text), loss, keys, group, numbers, sink)
+
+
+def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
+    """The loss with the keys of a group, and those of its keys that are not its own.
+
+    All stands below the group's name, but for flags and rewards that the environment gives for all together.
+    """
+    keys: dict[str, Key] = {}
+    for role in loss.roles:
+        below = (group.name, *role.key)
+        root = env.entries.get(dotted(role.key))
+        if root is None or root.role not in ("done", "reward") or dotted(below) in env.entries:
+            keys[role.accepted] = below
+    roles = tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
+    return replace(loss, roles=roles), keys
 
 
 def _arguments(
-    file: SchemaFile, place: tuple[str, ...], loss: CheckedLoss, numbers: Numbers, sink: Sink
+    file: SchemaFile,
+    name: str,
+    place: tuple[str, ...],
+    loss: CheckedLoss,
+    keys: dict[str, Key],
+    group: AgentGroup | None,
+    numbers: Numbers,
+    sink: Sink,
 ) -> LossArguments:
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
-    made = LossArguments(loss, {}, {}, {param.name: _default(param) for param in loss.params}, place)
+    values = {param.name: _default(param) for param in loss.params}
+    made = LossArguments(name, group, loss, keys, {}, {}, values, place)
     asked = {
         symbol.path.rsplit(".", 1)[-1]
         for condition in loss.when.values()
@@ -95,7 +157,9 @@ def _arguments(
         elif _is_number(param, value):
             nonzero = key.text in asked and not (isinstance(value, Scalar) and value.value == 0)
             here = place[2:]
-            setting = numbers.setting(*here, key.text, owner="loss", fact=fact_of(param, nonzero=nonzero))
+            fact = fact_of(param, nonzero=nonzero)
+            fact = fact.of(name) if name and not fact.shared else fact
+            setting = numbers.setting(*here, key.text, owner=name or "loss", fact=fact)
             if setting is None:
                 continue
             made.values[key.text] = setting.default
@@ -125,26 +189,66 @@ def _is_number(param: Parameter, node: object) -> bool:
     return not isinstance(node.value, bool) and not (param.optional and node.value == "null")
 
 
+def _draws(value: ForwardValue) -> bool:
+    """Whether a value is drawn; the entropy and the divergence of some distributions are estimated from draws."""
+    estimated = isinstance(value, Read) and value.function in ("entropy", "kl")
+    return estimated or isinstance(value, Draw | Noise | Bernoulli | Chosen)
+
+
 def with_networks(
-    found: LossArguments, networks: tuple[PipelineNetwork, ...], file: SchemaFile
+    found: LossArguments,
+    networks: tuple[PipelineNetwork, ...],
+    chosen: Sequence[str],
+    file: SchemaFile,
+    path: tuple[str, ...],
+    sink: Sink,
 ) -> PipelineLoss:
-    """The loss with its networks."""
-    loss, given = found.loss, found.given({network.name for network in networks})
+    """The loss with its networks, and its terms that are `chosen`, or all where none is."""
+    loss = found.loss
+    names = {network.role.name: network.name for network in networks}
+    given = found.given(names)
     terms = tuple(term.name for term in loss.terms if given.holds(loss.when.get(term.name)))
+    prefix = f"{found.name}." if found.name else ""
+    mine = [name.removeprefix(prefix) for name in chosen if name.startswith(prefix)]
+    for index, full in enumerate(chosen):
+        name = full.removeprefix(prefix)
+        if full.startswith(prefix) and name not in terms:
+            span = file.span(*path, "terms", index)
+            help = suggestion(name, terms) or f"its terms are {', '.join(f'`{term}`' for term in terms)}"
+            sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
+    if mine:
+        terms = tuple(term for term in terms if term in mine)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
-    present = {network.name for network in networks}
+    roles = loss.networks_by_name
+    names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
+    arguments = dict(found.arguments)
+    actions = [
+        one.head.action.spec
+        for one in networks
+        if isinstance(one.head, PolicyHead) and one.head.family.discrete
+    ]
+    if (
+        actions
+        and any(param.name == "num_actions" for param in loss.params)
+        and found.values.get("num_actions") is None
+    ):
+        arguments["num_actions"] = actions[0].classes
     trained = {
-        term: tuple(name for name in names if name not in loss.networks_by_name or name in present)
-        for term, names in trained_by_terms(loss).items()
+        term: tuple(names[name] for name in parts if name not in roles or name in names)
+        for term, parts in trained_by_terms(loss).items()
     }
     return PipelineLoss(
+        name=found.name,
         loss=loss,
+        keys=found.keys,
+        group=found.group,
         networks=networks,
         settings=found.settings,
-        arguments=found.arguments,
+        arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
-        targets=tuple(network.name for network in networks if given.target(network.name)),
+        targets=tuple(network.name for network in networks if given.target(network.role.name)),
         trained=trained,
+        draws=any(_draws(made.value) for made in loss.forward),
         span=file.key_span(*found.place),
     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.distributions import Family
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
 ScaleKind = Literal["state", "parameter", "fixed"]
+Sharing = Literal["group", "agent", "all"]
 SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
 
@@ -60,38 +61,6 @@ class Amount:
 
 
 @dataclass(frozen=True)
-class PipelineEnv:
-    """The environment of a pipeline, native, Gymnasium's or a chain, as its policy sees it.
-
-    Attributes:
-        name: its class.
-        module: the dotted module of that.
-        entries: what it returns, by dotted key; done flags and rewards among them.
-        actions: what it is given.
-        masks: the actions that have a mask, each with the key of that.
-        groups: its groups of agents.
-        batched: whether one object holds several environments, by `batch_size`.
-        arguments: what its constructor is given.
-        span: where the pipeline names it.
-    """
-
-    name: str
-    module: str
-    entries: Mapping[str, Entry]
-    actions: tuple[Entry, ...]
-    masks: Mapping[str, str]
-    groups: tuple[AgentGroup, ...]
-    batched: bool
-    span: Span
-    arguments: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def observations(self) -> tuple[Entry, ...]:
-        """What a policy may read."""
-        return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
-
-
-@dataclass(frozen=True)
 class PolicyHead:
     """The head of a policy: parameters of a distribution over the action.
 
@@ -111,13 +80,34 @@ class PolicyHead:
     mask: Key | None = None
     log_prob_key: Key | None = None
 
+    @property
+    def parameter_keys(self) -> tuple[Key, ...]:
+        """Where the parameters of the distribution stand: beside the action."""
+        return tuple((*self.action.key[:-1], name) for name in self.family.parameters)
+
+
+@dataclass(frozen=True)
+class ValueSupport:
+    """The values whose probabilities a network gives: how many, the lowest and the highest."""
+
+    atoms: Setting
+    low: Setting
+    high: Setting
+
 
 @dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, the largest of which is chosen."""
+    """The head of a network of action values: one for each action, the largest of which is chosen.
+
+    Attributes:
+        action: what is chosen.
+        mask: the key of what says which actions are allowed.
+        support: of distributional values, what they may be; None where each is one number.
+    """
 
     action: Entry
     mask: Key | None = None
+    support: ValueSupport | None = None
 
 
 @dataclass(frozen=True)
@@ -132,8 +122,10 @@ class PipelineNetwork:
     """A network of a pipeline.
 
     Attributes:
-        name: that of the loss's network, and the attribute of the parts.
+        name: its name under `networks:`.
         role: the loss's network.
+        group: the agents that it is of; None where there is one only.
+        per: how those share it.
         inputs: what it reads, in order.
         cells: the sizes of its hidden layers.
         activation: what stands behind each.
@@ -154,6 +146,13 @@ class PipelineNetwork:
     head: PolicyHead | QValueHead | ValueHead
     doc: str
     span: Span
+    group: AgentGroup | None = None
+    per: Sharing = "group"
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of the parts, and the function that makes it."""
+        return self.name.replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -174,34 +173,41 @@ class Acting:
     """Who acts: a network, and how it explores.
 
     Attributes:
-        network: the network.
+        networks: the network; with groups of agents one of each.
         exploration: what it does besides.
         random_frames: frames at first in which actions are random.
     """
 
-    network: PipelineNetwork
+    networks: tuple[PipelineNetwork, ...]
     exploration: Exploration | None = None
     random_frames: Setting | None = None
 
 
 @dataclass(frozen=True)
 class PipelineLoss:
-    """The loss of a pipeline with its arguments.
+    """A loss of a pipeline with its arguments.
 
     Attributes:
-        loss: the loss.
-        module: the dotted module of its class.
+        name: its name; empty for the only one.
+        loss: the loss, with the keys that its roles have in this pipeline.
+        keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
+        group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
         terms: the names of its terms, as it has them with these arguments.
         metrics: those of its metrics.
         targets: the networks that have target parameters.
-        trained: the networks and learned numbers that each term trains.
+        trained: the networks and learned numbers that each term trains, by their names in the pipeline.
+        draws: whether it draws random numbers.
         span: where the pipeline names it.
+        estimation: its value estimator.
     """
 
+    name: str
     loss: CheckedLoss
+    keys: Mapping[str, Key]
+    group: AgentGroup | None
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
     arguments: Mapping[str, object]
@@ -209,12 +215,36 @@ class PipelineLoss:
     metrics: tuple[str, ...]
     targets: tuple[str, ...]
     trained: Mapping[str, tuple[str, ...]]
+    draws: bool
     span: Span
+    estimation: Estimation | None = None
+
+    def part(self, name: str) -> str:
+        """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
+        return f"{self.name}_{name}" if self.name else name
+
+    @property
+    def learned(self) -> Mapping[str, str]:
+        """Its learned numbers, by their names in the pipeline."""
+        return {
+            f"{self.name}.{one.name}" if self.name else one.name: one.name for one in self.loss.learnables
+        }
+
+    @property
+    def terms_by_name(self) -> Mapping[str, str]:
+        """Its terms, by their names in the pipeline."""
+        return {f"{self.name}.{one}" if self.name else one: one for one in self.terms}
 
     @property
     def trainable(self) -> tuple[str, ...]:
         """The networks and learned numbers that its terms train, in their order."""
         return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether it weighs an advantage with the log-probability of what a policy did."""
+        weighs = any(role.name == "advantage" and role.type is not None for role in self.loss.roles)
+        return weighs and any(isinstance(network.head, PolicyHead) for network in self.networks)
 
 
 @dataclass(frozen=True)
@@ -227,12 +257,14 @@ class Estimation:
         arguments: its other arguments.
         when: whether it runs before the loss: once for what was collected (`batch`), or again before each pass over it
             (`epoch`); None where the loss calls it.
+        average_gae: where the schema says that it normalises advantages.
     """
 
     kind: str
     settings: Mapping[str, Setting]
     arguments: Mapping[str, object]
     when: Literal["batch", "epoch"] | None
+    average_gae: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +280,7 @@ class OnPolicyData:
 
 @dataclass(frozen=True)
 class ReplayData:
-    """A replay buffer, and how it is filled and sampled."""
+    """A replay buffer, and how it is filled and sampled; `gamma` discounts the rewards of `n_step` steps."""
 
     num_envs: Setting
     num_steps: Setting
@@ -261,6 +293,7 @@ class ReplayData:
     alpha: Setting | None = None
     beta: Amount | None = None
     n_step: Setting | None = None
+    gamma: Setting | None = None
 
 
 @dataclass(frozen=True)
@@ -276,10 +309,11 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 @dataclass(frozen=True)
 class TargetUpdates:
-    """How target parameters follow: `soft` by a fraction, `hard` every so many updates."""
+    """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
     kind: Literal["soft", "hard"]
     amount: Setting
+    every: Setting | None = None
 
 
 @dataclass(frozen=True)
@@ -319,6 +353,7 @@ class Limits:
         deterministic: whether the policy takes its likeliest action there.
         checkpoint_every: frames, or updates, between two checkpoints.
         keep: how many checkpoints are kept.
+        measured: of groups of agents, that whose return it is.
     """
 
     frames: Setting | None
@@ -329,6 +364,7 @@ class Limits:
     deterministic: bool
     checkpoint_every: Setting
     keep: int
+    measured: str | None = None
 
 
 @dataclass(frozen=True)
@@ -336,7 +372,9 @@ class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
     Attributes:
+        eval_env: the environment of evaluations.
         settings: its hyper-parameters, in order.
+        losses: the only one, or several that have names.
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
     """
@@ -345,13 +383,25 @@ class CheckedPipeline:
     module: str
     doc: str
     env: PipelineEnv
+    eval_env: PipelineEnv
     settings: tuple[Setting, ...]
     networks: tuple[PipelineNetwork, ...]
     acting: Acting
-    loss: PipelineLoss
-    estimation: Estimation | None
+    losses: tuple[PipelineLoss, ...]
     data: PipelineData
     targets: TargetUpdates | None
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     seed: int
+
+    @property
+    def estimated(self) -> tuple[PipelineLoss, ...]:
+        """The losses whose value estimator runs before them."""
+        return tuple(
+            one for one in self.losses if one.estimation is not None and one.estimation.when is not None
+        )
+
+    @property
+    def groups(self) -> tuple[AgentGroup, ...]:
+        """The groups of agents that learn."""
+        return tuple(dict.fromkeys(one.group for one in self.losses if one.group is not None))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
-from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.fields import ATOMS, FIELDS, FIXED_SCALE, V_MAX, V_MIN
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
-    PipelineEnv,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
     ScaleKind,
     Setting,
     ValueHead,
+    ValueSupport,
 )
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics.rules import pipeline_forms as forms
+from specgen.diagnostics.rules import pipeline_groups as group_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
@@ -40,37 +45,23 @@ class NetworkReader:
         pipeline: Pipeline,
         env: PipelineEnv,
         loss: LossArguments,
+        declared: Mapping[str, str],
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.env, self.loss, self.numbers = env, loss, numbers
+        self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
-        declared = self.pipeline.networks
-        roles = self.loss.loss.networks_by_name
         complete = True
-        for name in declared:
-            if name not in roles:
-                complete = False
-                span = self.file.key_span(*self.path, "networks", name)
-                help = suggestion(name, roles) or f"its networks are {', '.join(f'`{one}`' for one in roles)}"
-                message = f"`{self.loss.loss.name}` has no network `{name}`"
-                self.sink.add(rules.NETWORK.at(span, message, help=help))
         made: list[PipelineNetwork] = []
-        for name, role in roles.items():
-            if name not in declared:
-                if not role.optional:
-                    complete = False
-                    span = self.file.key_span(*self.path)
-                    message = f"`{self.loss.loss.name}` needs a network `{name}`"
-                    help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
-                    misspelt = any(suggestion(one, (name,)) for one in declared if one not in roles)
-                    if not misspelt:
-                        self.sink.add(rules.NETWORK.at(span, message, help=help))
+        for role in self.loss.loss.networks:
+            name = self.declared.get(role.name)
+            if name is None:
+                complete = complete and role.optional
                 continue
-            found = self._network(name, role, declared[name])
+            found = self._network(name, role, self.pipeline.networks[name])
             if found is not None:
                 made.append(found)
             complete = complete and found is not None
@@ -79,7 +70,7 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
-        if role.kept or len(role.outputs) > 1 or role.buffers:
+        if role.kept or len(role.outputs) > 1 or not set(role.buffers) <= {"support"}:
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
@@ -89,6 +80,8 @@ class NetworkReader:
             message = f"`{name}` says no layers"
             self.sink.add(rules.CHOICE.at(span, message, help=f"write `{name}: {{mlp: [64, 64]}}`"))
             return None
+        if body.per is not None:
+            self._check_per(name, role, body.per)
         inputs = self._inputs(name, role, body)
         cells = self._cells(name, body)
         found = self._head(name, role, body)
@@ -106,7 +99,20 @@ class NetworkReader:
             head=head,
             doc=" ".join((body.doc or role.doc).split()),
             span=span,
+            group=self.loss.group,
+            per=body.per or "group",
         )
+
+    def _check_per(self, name: str, role: LossNetwork, per: str) -> None:
+        """Report agents of a network that is of no group, and a policy that no agent could follow by itself."""
+        span = self.file.key_span(*self.path, "networks", name, "per")
+        if self.loss.group is None:
+            message = f"`{name}` is of no group of agents"
+            self.sink.add(group_rules.AGENTS_OF_NETWORK.at(span, message, help="leave out `per`"))
+        elif per == "all" and (role.policy or self._writes_action(role)):
+            message = f"each agent's action depends on what all of `{self.loss.group.name}` observe"
+            help = "leave out `per` for a policy that each agent can follow by itself"
+            self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
 
     def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
         made: list[int | Setting] = []
@@ -122,7 +128,7 @@ class NetworkReader:
                 made.append(setting)
             elif size < 1:
                 span = self.file.span(*self.path, *place)
-                self.sink.add(rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
+                self.sink.add(value_rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
                 return None
             else:
                 made.append(size)
@@ -132,33 +138,45 @@ class NetworkReader:
         """What a network reads: what it says, what the loss says, or all that is observed."""
         known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
+        group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
         for index, key in enumerate(body.in_):
             if key not in known:
                 span = self.file.span(*self.path, "networks", name, "in", index)
                 help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
-                self.sink.add(
-                    rules.NETWORK_INPUT.at(span, f"nobody writes `{key}`, which `{name}` reads", help=help)
-                )
+                message = f"nobody writes `{key}`, which `{name}` reads"
+                notes = []
+                if key in self.env.dropped:
+                    notes.append(Note(f"{self.env.dropped[key]}, drops it", self.env.span))
+                self.sink.add(rules.NETWORK_INPUT.at(span, message, notes=notes, help=help))
                 return None
             found.append(known[key])
         if not body.in_:
             for one in role.inputs or ("observation",):
-                key = keys.get(one, one)
+                key = keys.get(one, dotted((*group, one)))
                 if key in known:
                     found.append(known[key])
                 elif one == "observation":
-                    found += [entry for entry in self.env.observations if self._is_vector(entry)]
+                    seen = self.env.observations
+                    found += [entry for entry in seen if self._is_vector(entry)] or [
+                        entry for entry in seen if is_index(entry)
+                    ]
                 else:
                     found += [entry for entry in self.env.actions if one == "action"]
         wrong = next((entry for entry in found if not self._is_vector(entry)), None)
+        if len(found) == 1 and is_index(found[0]):
+            return tuple(found)
         if wrong is not None or not found:
             span = self.file.key_span(*self.path, "networks", name)
             if wrong is None:
-                seen = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
-                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {seen}"
+                there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
+                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             else:
                 message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
+                if is_index(wrong):
+                    message = (
+                        f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
+                    )
             self.sink.add(rules.NETWORK_INPUT.at(span, message, help="say what it reads with `in`"))
             return None
         return tuple(found)
@@ -182,8 +200,11 @@ class NetworkReader:
                 message = f"`{name}` is no policy, and has no `{field}`"
                 self.sink.add(rules.DISTRIBUTION.at(span, message, help="leave it out"))
                 return None
-        if role.action is not None and len(role.value.dims) == 1:
-            return self._qvalue(name, role)
+        if role.action is not None and len(role.value.dims) == 1 + bool(role.buffers):
+            return self._qvalue(name, role, body)
+        if body.support is not None:
+            self._no_support(name)
+            return None
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
@@ -213,6 +234,8 @@ class NetworkReader:
         """The action that a network is about."""
         if len(self.env.actions) == 1:
             return self.env.actions[0]
+        if self.env.groups:
+            return None  # reported with the losses
         span = self.file.key_span(*self.path, "networks", name)
         many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
         message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
@@ -223,7 +246,35 @@ class NetworkReader:
         mask = self.env.masks.get(action.dotted)
         return None if mask is None else tuple(mask.split("."))
 
-    def _qvalue(self, name: str, role: LossNetwork) -> tuple[QValueHead, int] | None:
+    def _no_support(self, name: str) -> None:
+        span = self.file.key_span(*self.path, "networks", name, "support")
+        message = f"`{self.loss.loss.name}` asks `{name}` for no distribution of values"
+        self.sink.add(forms.SUPPORT.at(span, message, help="leave it out"))
+
+    def _support(self, name: str, body: NetworkBody) -> ValueSupport | None:
+        """The values of a distributional network; None after reporting a mistake."""
+        place = ("networks", name, "support")
+        found = [
+            self.numbers.setting(*place, field, owner=name, fact=fact)
+            for field, fact in (("atoms", ATOMS), ("low", V_MIN), ("high", V_MAX))
+        ]
+        given = body.support
+        if given is None or None in (given.atoms, given.low, given.high):
+            span = self.file.key_span(*self.path, "networks", name)
+            message = f"`{self.loss.loss.name}` asks `{name}` for the probabilities of values, and nobody says which"
+            help = f"write `{name}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
+            self.sink.add(forms.SUPPORT.at(span, message, help=help))
+            return None
+        atoms, low, high = found
+        if atoms is None or low is None or high is None:
+            return None
+        if low.default >= high.default:
+            message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
+            self.sink.add(value_rules.OUT_OF_RANGE.at(low.span, message))
+            return None
+        return ValueSupport(atoms, low, high)
+
+    def _qvalue(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[QValueHead, int] | None:
         action = self._action(name)
         if action is None:
             return None
@@ -233,7 +284,15 @@ class NetworkReader:
             help = "take a loss for actions that are numbers: `SACLoss`, `TD3Loss`, `DDPGLoss`"
             self.sink.add(rules.DISTRIBUTION.at(span, message, help=help))
             return None
-        return QValueHead(action, self._mask(action)), action.spec.classes
+        if not role.buffers:
+            if body.support is not None:
+                self._no_support(name)
+                return None
+            return QValueHead(action, self._mask(action)), action.spec.classes
+        support = self._support(name, body)
+        if support is None:
+            return None
+        return QValueHead(action, self._mask(action), support), action.spec.classes
 
     def _policy(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[PolicyHead, int] | None:
         action = self._action(name)
@@ -241,7 +300,7 @@ class NetworkReader:
             return None
         mask = self._mask(action)
         certain = not role.policy
-        family = self._family(name, body, action, masked=mask is not None, certain=certain)
+        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
         if family is None:
             return None
         scale, value = self._scale(name, body, family)
@@ -249,12 +308,12 @@ class NetworkReader:
             (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
             None,
         )
-        size = action.spec.classes if family.support in ("index", "onehot") else math.prod(action.type.shape)
+        size = action.spec.classes if family.discrete else math.prod(action.type.shape)
         outputs = size * (2 if scale == "state" else 1)
         return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
 
     def _family(
-        self, name: str, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
     ) -> Family | None:
         here = (*self.path, "networks", name)
         default = default_family(action, masked=masked, certain=certain)
@@ -273,7 +332,7 @@ class NetworkReader:
             message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
         elif certain and not family.certain:
             message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
-        elif family.certain and not certain and not self.loss.loss.networks_by_name[name].certain:
+        elif family.certain and not certain and not role.certain:
             message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
         else:
             return family
@@ -295,13 +354,20 @@ class NetworkReader:
         place = ("networks", name, "scale")
         if body.scale.parameter is not None and body.scale.fixed is None:
             return "parameter", self.numbers.setting(
-                *place, "parameter", owner=name, fact=FIELDS["parameter"]
+                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
             )
         if body.scale.fixed is not None and body.scale.parameter is None:
-            return "fixed", self.numbers.setting(*place, "fixed", owner=name, fact=FIXED_SCALE)
+            return "fixed", self.numbers.setting(
+                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
+            )
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None
+
+
+def is_index(entry: Entry) -> bool:
+    """Whether an entry is one of finitely many, which stands one-hot in front of layers."""
+    return entry.spec.kind == "categorical" and not entry.spec.shape
 
 
 _SUPPORTS = {

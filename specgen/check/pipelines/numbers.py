@@ -9,8 +9,9 @@ from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
 from specgen.check.pipelines.fields import FIELDS, Fact
 from specgen.check.pipelines.model import Amount, Setting, SettingKind
-from specgen.diagnostics import Sink, Span, suggestion
-from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics import Note, Sink, Span, suggestion
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.expr import parse, tree
 from specgen.schema.load import SchemaFile
 from specgen.source import Scalar
@@ -20,12 +21,19 @@ SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential":
 
 
 class Numbers:
-    """Takes the numbers of one pipeline, as settings of their own or by the names of `params`."""
+    """Takes the numbers of one pipeline, as settings of their own or by the names of `params`.
+
+    Attributes:
+        settings: the hyper-parameters so far, by name.
+        named: those of `params` that fields name.
+    """
 
     def __init__(self, file: SchemaFile, path: tuple[str, ...], sink: Sink) -> None:
         self.file, self.path, self.sink = file, path, sink
         self.settings: dict[str, Setting] = {}
+        self.named: set[str] = set()
         self._declared: dict[str, Setting] = {}
+        self._taken: set[str] = set()
 
     def declare(self, params: Mapping[str, Parameter]) -> None:
         """Take the `params` of the pipeline, which other fields may name."""
@@ -54,7 +62,9 @@ class Numbers:
             return Amount(self._in_range(self._declared[text], fact, node.span))
         if re.fullmatch(r"[A-Za-z_]\w*", text):
             help = suggestion(text, self._declared) or "declare it under `params`, or write a number"
-            self.sink.add(rules.UNKNOWN_NUMBER.at(node.span, f"there is no parameter `{text}`", help=help))
+            self.sink.add(
+                number_rules.UNKNOWN_NUMBER.at(node.span, f"there is no parameter `{text}`", help=help)
+            )
             return None
         return self._schedule(node, fact, owner)
 
@@ -64,7 +74,7 @@ class Numbers:
         if found is None or found.schedule is None:
             return None if found is None else found.setting
         message = f"`{place[-1]}` stays as it is in training, and has no schedule"
-        self.sink.add(rules.SCHEDULE.at(self._node_span(place), message, help="write a number"))
+        self.sink.add(number_rules.SCHEDULE.at(self._node_span(place), message, help="write a number"))
         return None
 
     def default(self, name: str, value: float, fact: Fact | None = None, owner: str = "") -> Setting:
@@ -91,18 +101,22 @@ class Numbers:
         for sign, bound in fact.range:
             if not COMPARISONS[sign](number, bound):
                 message = f"`{fact.field}` must be {sign} {bound:g}, got {node.text}"
-                self.sink.add(rules.OUT_OF_RANGE.at(node.span, message, help=fact.help))
+                self.sink.add(value_rules.OUT_OF_RANGE.at(node.span, message, help=fact.help))
                 return None
         return self._kept(fact, number, node.span, owner)
 
     def _in_range(self, setting: Setting, fact: Fact, span: Span) -> Setting:
         """A declared setting, which is to be in the range of each field that names it."""
+        self.named.add(setting.name)
+        if fact.kind == "int" and setting.default != int(setting.default):
+            message = f"`{fact.field}` is a whole number, and `{setting.name}` is {setting.default}"
+            self.sink.add(value_rules.OUT_OF_RANGE.at(span, message))
         for sign, bound in fact.range:
             if not COMPARISONS[sign](setting.default, bound):
                 message = (
                     f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
                 )
-                self.sink.add(rules.OUT_OF_RANGE.at(span, message, help=fact.help))
+                self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, help=fact.help))
         wider = tuple(dict.fromkeys((*setting.range, *fact.range)))
         kind = "int" if fact.kind == "int" else setting.kind
         made = Setting(setting.name, kind, setting.default, setting.doc or fact.doc, wider, setting.span)
@@ -118,16 +132,28 @@ class Numbers:
             if taken.default != number:
                 message = f"`{name}` is {number:g} here, and {taken.default:g} elsewhere in this pipeline"
                 self.sink.add(
-                    rules.TWO_VALUES.at(
+                    value_rules.TWO_VALUES.at(
                         span, message, help="say it once: every part that reads it gets the same number"
                     )
                 )
             return taken
+        if name in self._declared or (taken is not None and not owner):
+            self._report_taken(name, fact, span)
+            return Setting(name, fact.kind, number, fact.doc, fact.range, span)
         if taken is not None:
             name = f"{owner}_{name}"
         made = Setting(name, fact.kind, number, fact.doc, fact.range, span)
         self.settings[name] = made
         return made
+
+    def _report_taken(self, name: str, fact: Fact, span: Span) -> None:
+        """Report a number whose name one of `params` has."""
+        if name not in self._taken:
+            self._taken.add(name)
+            message = f"`{name}` is one of `params`, and a number of this pipeline is called so, too"
+            notes = [Note("the parameter", self.settings[name].span)]
+            help = f"write `{fact.field}: {name}` here, or call the parameter otherwise"
+            self.sink.add(number_rules.NAME_TAKEN.at(span, message, notes=notes, help=help))
 
     def _schedule(self, node: Scalar, fact: Fact, owner: str) -> Amount | None:
         expr = parse(node, self.sink)
@@ -138,18 +164,20 @@ class Numbers:
             return None if setting is None else Amount(setting)
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in SCHEDULES)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in SCHEDULES:
-            self.sink.add(rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}"))
+            self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}"))
             return None
         name = expr.function.path
         given = dict(zip(("first", "end", "over"), expr.args, strict=False))
         given |= {one.name: one.value for one in expr.keywords}
         if not {"first", "end"} <= given.keys() <= {"first", "end", "over"} or len(expr.args) > 3:
             message = f"`{name}` takes its first and its last value, and `over`, the frames between them"
-            self.sink.add(rules.SCHEDULE.at(node.span, message, help=f"write {name}(1.0, 0.05, over=20_000)"))
+            self.sink.add(
+                number_rules.SCHEDULE.at(node.span, message, help=f"write {name}(1.0, 0.05, over=20_000)")
+            )
             return None
         if not fact.scheduled:
             self.sink.add(
-                rules.SCHEDULE.at(
+                number_rules.SCHEDULE.at(
                     node.span,
                     f"`{fact.field}` stays as it is in training, and has no schedule",
                     help="write a number",
@@ -177,7 +205,7 @@ class Numbers:
             sign, expr = (-1 if expr.op == "-" else 1), expr.operand
         if not isinstance(expr, tree.Literal) or isinstance(expr.value, bool):
             self.sink.add(
-                rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames")
+                number_rules.SCHEDULE.at(span, "schedules go from number to number, over a number of frames")
             )
             return None
         value = sign * expr.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
 from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
 from specgen.check.pipelines.numbers import Numbers
@@ -14,12 +16,17 @@ _RENAMED = {"eps": OPTIMIZER_EPS, "alpha": OPTIMIZER_ALPHA}
 
 
 class OptimizerReader:
-    """Reads the optimizers of one pipeline."""
+    """Reads the optimizers of one pipeline; without losses, which have mistakes then, only their numbers."""
 
     def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], loss: PipelineLoss, numbers: Numbers, sink: Sink
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        losses: tuple[PipelineLoss, ...],
+        numbers: Numbers,
+        sink: Sink,
     ) -> None:
-        self.file, self.path, self.loss, self.numbers, self.sink = file, path, loss, numbers, sink
+        self.file, self.path, self.losses, self.numbers, self.sink = file, path, losses, numbers, sink
 
     def optimizers(
         self, declared: OptimizerGroup | dict[str, OptimizerGroup]
@@ -30,7 +37,7 @@ class OptimizerReader:
         else:
             found = [self._optimizer(name, group, ("optimizer", name)) for name, group in declared.items()]
         made = tuple(one for one in found if one is not None)
-        if len(made) == len(found):
+        if len(made) == len(found) and self.losses:
             self._check_coverage(made)
         return made
 
@@ -64,7 +71,7 @@ class OptimizerReader:
         norm = self.numbers.setting(
             *place, "max_grad_norm", owner=name, fact=self._fact("max_grad_norm", name)
         )
-        parts = self._parts(group, place)
+        parts = self._parts(group, place) if self.losses else None
         return (
             None if parts is None else PipelineOptimizer(name, kind, lr, settings, parts, every, norm, span)
         )
@@ -75,29 +82,41 @@ class OptimizerReader:
         return fact.of(name) if name else fact
 
     def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
-        """What an optimizer moves: networks, learned numbers, and all that a term trains."""
+        """What an optimizer moves: networks, learned numbers, and all that a term or a loss trains."""
         if not group.of:
-            return self.loss.trainable
+            return tuple(name for loss in self.losses for name in loss.trainable)
         found: dict[str, None] = {}
-        learned = [one.name for one in self.loss.loss.learnables]
-        networks = [network.name for network in self.loss.networks]
+        known = dict(self._known())
         for index, name in enumerate(group.of):
             span = self.file.span(*self.path, *place, "of", index)
-            if name in self.loss.terms:
-                found |= dict.fromkeys(self.loss.trained[name])
-            elif name in networks or name in learned:
-                found[name] = None
-                if name not in self.loss.trainable:
-                    message = f"no term of `{self.loss.loss.name}` trains `{name}`"
-                    self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="leave it out"))
-                    return None
-            else:
-                known = [*networks, *learned, *self.loss.terms]
-                message = f"`{self.loss.loss.name}` has no network, learned number or term `{name}`"
-                help = suggestion(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
+            full = [one for one in known if one == name] or [one for one in known if one.endswith(f".{name}")]
+            if len(full) > 1:
+                message = f"`{name}` is {' or '.join(f'`{one}`' for one in full)}"
+                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="write which"))
+                return None
+            if not full:
+                owner = ", ".join(f"`{loss.loss.name}`" for loss in self.losses)
+                message = f"{owner} has no network, learned number or term `{name}`"
+                help = suggestion(name, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
                 self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
                 return None
+            parts = known[full[0]]
+            if not parts:
+                message = f"no loss trains `{name}`"
+                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="leave it out"))
+                return None
+            found |= dict.fromkeys(parts)
         return tuple(found)
+
+    def _known(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What an optimizer may be `of`, and the parts that it stands for; none for what no term trains."""
+        for loss in self.losses:
+            for name in (*(network.name for network in loss.networks), *loss.learned):
+                yield name, (name,) if name in loss.trainable else ()
+            for name, term in loss.terms_by_name.items():
+                yield name, loss.trained[term]
+            if loss.name:
+                yield f"loss.{loss.name}", loss.trainable
 
     def _check_coverage(self, found: tuple[PipelineOptimizer, ...]) -> None:
         """Report what no optimizer moves, and what two do."""
@@ -105,15 +124,19 @@ class OptimizerReader:
         for one in found:
             for part in one.parts:
                 movers.setdefault(part, []).append(one.span)
-        for name in self.loss.trainable:
-            spans = movers.get(name, [])
-            if not spans:
-                terms = ", ".join(f"`{term}`" for term in self.loss.terms if name in self.loss.trained[term])
-                span = self.file.key_span(*self.path, "optimizer")
-                message = f"`{name}`, which {terms} of `{self.loss.loss.name}` trains, is in no optimizer"
-                help = f"add it to one, or give it one: `{name}: {{of: [{name}], adam: {{lr: 3.0e-4}}}}`"
-                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
-            elif len(spans) > 1:
-                message = f"`{name}` is in two optimizers"
-                notes = [Note("the first one", spans[0])]
-                self.sink.add(rules.NOT_OPTIMIZED.at(spans[1], message, notes=notes, help="leave it in one"))
+        for loss in self.losses:
+            for name in loss.trainable:
+                spans = movers.get(name, [])
+                if not spans:
+                    terms = ", ".join(f"`{term}`" for term in loss.terms if name in loss.trained[term])
+                    span = self.file.key_span(*self.path, "optimizer")
+                    message = f"`{name}`, which {terms} of `{loss.loss.name}` trains, is in no optimizer"
+                    own = name.replace(".", "_")
+                    help = f"add it to one, or give it one: `{own}: {{of: [{name}], adam: {{lr: 3.0e-4}}}}`"
+                    self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help=help))
+                elif len(spans) > 1:
+                    message = f"`{name}` is in two optimizers"
+                    notes = [Note("the first one", spans[0])]
+                    self.sink.add(
+                        rules.NOT_OPTIMIZED.at(spans[1], message, notes=notes, help="leave it in one")
+                    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.schema.load import SchemaFile, is_dropped, to_data
-from specgen.schema.pipeline import OPTIMIZERS, Pipeline
+from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node
 from specgen.values import dataclass
@@ -19,7 +19,7 @@ _OWN = ("doc", "abstract", "extends", "allow")
 _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("data",): (("on_policy", "replay", "recorded"),),
     ("data", "on_policy"): (("minibatch_size", "minibatches"),),
-    ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "vtrace"),),
+    ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
     ("policy", "explore"): (("epsilon_greedy", "gaussian"),),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
@@ -27,9 +27,6 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("optimizer", "*"): (OPTIMIZERS,),
 }
 """Fields of which there is one at most, by where they stand: another one takes the place of the parent's."""
-
-_NAMED = (("loss",), ("env",))
-"""Where the name itself is the choice."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,12 @@ class ParentPipeline:
     Attributes:
         name: its name.
         node: what it declares, with what it inherits; None where that can't be said.
+        said: what is reported of it, by code and place: it is not said again of those that extend it.
     """
 
     name: str
     node: MappingNode | None
+    said: frozenset[tuple[str, Span]] = frozenset()
 
 
 def whole_pipelines(
@@ -86,6 +85,7 @@ class _Merger:
         node = self.file.node("pipelines", name)
         assert isinstance(node, MappingNode)
         whole: MappingNode | None = node
+        said: frozenset[tuple[str, Span]] = frozenset()
         base = self.file.module.pipelines[name].extends
         if base is not None:
             self._open.append(name)
@@ -94,7 +94,8 @@ class _Merger:
             whole = (
                 None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
             )
-        self.parents[name] = ParentPipeline(name, whole)
+            said = frozenset() if parent is None else parent.said
+        self.parents[name] = ParentPipeline(name, whole, said)
         return self.parents[name]
 
     def _parent(self, name: str, base: str) -> ParentPipeline | None:
@@ -143,7 +144,7 @@ class _Merger:
 def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -> Iterator[str]:
     """The keys of a mapping that others of the child take the place of."""
     given = {key.text for key, node in child.entries if not is_dropped(node)}
-    if place in _NAMED:
+    if _is_choice(parent, child, place):
         yield from (key.text for key, _ in parent.entries if given and key.text not in given)
     for group in _choices(place):
         if given & set(group):
@@ -152,6 +153,19 @@ def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -
         single = {key.text for key, _ in parent.entries} & set(OPTIMIZERS)
         if single and given and not given & {*OPTIMIZERS, "of", "every", "max_grad_norm"}:
             yield from (key.text for key, _ in parent.entries)  # one for all becomes several
+
+
+def _is_choice(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -> bool:
+    """Whether the name itself is the choice: the environment, and the class of a loss."""
+    match place:
+        case ("env",):
+            return True
+        case ("loss",):
+            return not all(names_losses(key.text for key, _ in one.entries) for one in (parent, child))
+        case ("loss", name):
+            return names_losses((name,))
+        case _:
+            return False
 
 
 def _choices(place: tuple[str, ...]) -> Collection[tuple[str, ...]]:

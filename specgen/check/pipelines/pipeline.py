@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
-from specgen.check.pipelines.data import DataReader
+from specgen.check.pipelines.acting import ActingReader
+from specgen.check.pipelines.amounts import check_amounts, check_use
+from specgen.check.pipelines.assigned import assigned
+from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.entries import check_reads, written
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
-from specgen.check.pipelines.estimators import read_estimation
+from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
+from specgen.check.pipelines.estimators import with_estimators
+from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import read_loss, with_networks
+from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Exploration,
+    Limits,
     OnPolicyData,
-    PipelineEnv,
+    PipelineData,
     PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
+    PipelineOptimizer,
     RecordedData,
-    TargetUpdates,
+    ReplayData,
 )
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
-from specgen.diagnostics import Sink, suggestion
+from specgen.check.pipelines.targets import read_targets
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
@@ -71,7 +78,7 @@ def check_pipeline(
 
 
 class _Pipeline:
-    """Checks one pipeline, part after part; a part whose mistake stands in the way of others ends the check."""
+    """Checks one pipeline, part after part: what a mistake stands in the way of is left out, all else is checked."""
 
     def __init__(self, file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink) -> None:
         self.file, self.name, self.module, self.visible, self.sink = file, name, module, visible, sink
@@ -82,59 +89,123 @@ class _Pipeline:
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
         pipeline = self.pipeline
-        if not self._has_parts():
-            return None
+        complete = self._has_parts()
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
-        env = environment(
-            self.file, self.path, pipeline, self.visible.envs, self.visible.declared_envs, self.sink
-        )
-        arguments = read_loss(
-            self.file,
-            self.path,
-            dict(self.visible.losses),
-            self.visible.declared_losses,
-            self.numbers,
-            self.sink,
-        )
-        data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
-        if env is None or arguments is None:
+        env = None if pipeline.env is None else self._env(("env",))
+        arguments = None if pipeline.loss is None else self._arguments(env)
+        data = None
+        if pipeline.data is not None:
+            data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        losses = None if env is None or arguments is None else self._losses(env, arguments, data)
+        if losses is not None and isinstance(data, ReplayData):
+            data, losses = discounted(data, losses, self.numbers, self.sink)
+        acting = targets = None
+        if losses is not None:
+            reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
+            acting = reader.acting(losses, data)
+            targets = read_targets(self.file, self.path, pipeline, losses, self.numbers, self.sink)
+        optimizers: tuple[PipelineOptimizer, ...] = ()
+        if pipeline.optimizer is not None:
+            moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
+            optimizers = moving.optimizers(pipeline.optimizer)
+        limits = None
+        if pipeline.stop is not None:
+            limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        eval_env = self._eval_env(env)
+        if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
-        networks = NetworkReader(
-            self.file, self.path, pipeline, env, arguments, self.numbers, self.sink
-        ).networks()
-        if networks is None:
-            return None
-        loss = with_networks(arguments, networks, self.file)
-        estimation = read_estimation(self.file, self.path, pipeline, loss, data, self.numbers, self.sink)
-        acting = self._acting(env, loss, isinstance(data, RecordedData))
-        targets = self._targets(loss)
-        assert pipeline.optimizer is not None
-        reader = OptimizerReader(self.file, self.path, loss, self.numbers, self.sink)
-        optimizers = reader.optimizers(pipeline.optimizer)
-        limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
+        measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
+        if data is not None:
+            self._check_data(losses, data)
         if data is None or acting is None or limits is None:
             return None
-        self._check_data(loss, data, acting)
-        rows = tuple(written(env, acting.network, estimation, loss, data))
+        self._check_env(env, eval_env, losses, acting, limits)
+        rows = tuple(written(env, acting.networks, losses, data))
         if not isinstance(data, RecordedData):
-            check_reads(loss, arguments.given([one.name for one in networks]), rows, self.sink)
-        return CheckedPipeline(
+            for one, loss in zip(arguments, losses, strict=True):
+                given = one.given([network.role.name for network in loss.networks])
+                check_reads(loss, given, rows, env, self.sink)
+        check_use(self.file, self.path, params, losses, self.numbers, self.sink)
+        made = CheckedPipeline(
             name=self.name,
             module=self.module,
             doc=" ".join(pipeline.doc.split()),
             env=env,
+            eval_env=eval_env,
             settings=tuple(self.numbers.settings.values()),
-            networks=networks,
+            networks=tuple(network for loss in losses for network in loss.networks),
             acting=acting,
-            loss=loss,
-            estimation=estimation,
+            losses=losses,
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=limits,
+            limits=replace(limits, measured=measured),
             seed=pipeline.seed,
         )
+        if not self.sink.has_errors:
+            check_amounts(made, tuple(one.values for one in arguments), self.sink)
+        return made
+
+    def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
+        visible = self.visible
+        return environment(
+            self.file, self.path, place, self.pipeline, visible.envs, visible.declared_envs, self.sink
+        )
+
+    def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
+        """The environment of evaluations: that of the training, where nothing is said."""
+        evaluate = self.pipeline.evaluate
+        return env if evaluate is None or evaluate.env is None else self._env(("evaluate", "env"))
+
+    def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
+        losses, declared = dict(self.visible.losses), self.visible.declared_losses
+        return read_losses(self.file, self.path, losses, declared, env, self.numbers, self.sink)
+
+    def _losses(
+        self, env: PipelineEnv, arguments: tuple[LossArguments, ...], data: PipelineData | None
+    ) -> tuple[PipelineLoss, ...] | None:
+        """The losses with their networks and estimators; None after reporting a mistake in those."""
+        pipeline = self.pipeline
+        if not check_groups(self.file, self.path, env, arguments, self.sink):
+            return None
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        if declared is None:
+            return None
+        made: list[PipelineLoss] = []
+        for one, names in zip(arguments, declared, strict=True):
+            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
+            networks = reader.networks()
+            if networks is not None:
+                made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
+        if len(made) < len(arguments):
+            return None
+        self._check_terms(arguments)
+        return with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
+
+    def _check_env(
+        self,
+        env: PipelineEnv,
+        eval_env: PipelineEnv,
+        losses: tuple[PipelineLoss, ...],
+        acting: Acting,
+        limits: Limits,
+    ) -> None:
+        declared = self.visible.envs[eval_env.name]
+        assert isinstance(declared, Checked)
+        check_episodes(eval_env, declared.value, losses, limits, self.sink)
+        check_target_entropy(losses, acting, self.sink)
+        if eval_env is not env:
+            check_evaluation(env, eval_env, acting, self.sink)
+
+    def _check_terms(self, losses: tuple[LossArguments, ...]) -> None:
+        """Report terms that are of none of several losses."""
+        for index, name in enumerate(self.pipeline.terms):
+            if not any(name.startswith(f"{loss.name}.") or not loss.name for loss in losses):
+                span = self.file.span(*self.path, "terms", index)
+                message = f"`{name}` is a term of none of several losses"
+                help = f"write the loss in front: `{losses[0].name}.{name}`"
+                self.sink.add(forms.UNKNOWN_TERM.at(span, message, help=help))
 
     def _has_parts(self) -> bool:
         """Whether all parts are there that a pipeline needs."""
@@ -154,121 +225,26 @@ class _Pipeline:
             )
         return not missing
 
-    def _acting(self, env: PipelineEnv, loss: PipelineLoss, recorded: bool) -> Acting | None:
-        """Who acts, and how it explores."""
-        declared = self.pipeline.policy
-        by_name = {network.name: network for network in loss.networks}
-        able = [one for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)]
-        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
-        place = (*self.path, "policy")
-        if declared is not None and declared.of is not None:
-            chosen = by_name.get(declared.of)
-            if chosen not in able:
-                span = self.file.span(*place, "of")
-                names = [network.name for network in able]
-                help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
-                self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
-                return None
-        elif not able:
-            span = self.file.key_span(*self.path, "loss")
-            message = f"no network of `{loss.loss.name}` gives an action"
-            self.sink.add(rules.NETWORK.at(span, message))
-            return None
-        else:
-            chosen = able[0]
-        assert chosen is not None
-        exploration = self._exploration(chosen)
-        random_frames = self.numbers.setting("policy", "random_frames")
-        draws = isinstance(chosen.head, PolicyHead) and not chosen.head.family.certain
-        if exploration is None and not draws and not recorded and not self._said_explore():
-            span = self.file.key_span(*self.path)
-            action = (
-                "epsilon_greedy: {eps: 0.1}"
-                if isinstance(chosen.head, QValueHead)
-                else "gaussian: {sigma: 0.1}"
-            )
-            message = f"`{chosen.name}` acts by what it holds for best, and never tries anything else"
-            help = f"write `policy: {{explore: {{{action}}}}}`"
-            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
-        return Acting(chosen, exploration, random_frames)
-
-    def _said_explore(self) -> bool:
-        return self.pipeline.policy is not None and self.pipeline.policy.explore is not None
-
-    def _exploration(self, network: PipelineNetwork) -> Exploration | None:
-        declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
-        if declared is None:
-            return None
-        place = ("policy", "explore")
-        span = self.file.key_span(*self.path, *place)
-        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
-            return None
-        (kind,) = kinds
-        head = network.head
-        discrete = isinstance(head, QValueHead) or (
-            isinstance(head, PolicyHead) and head.family.support in ("index", "onehot")
-        )
-        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
-        if discrete != (kind == "epsilon_greedy"):
-            what = "one of a finite set" if discrete else "numbers"
-            other = "epsilon_greedy: {eps: 0.1}" if discrete else "gaussian: {sigma: 0.1}"
-            message = f"`{kind}` does not fit `{action}`, which is {what}"
-            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{other}`"))
-            return None
-        field = "eps" if kind == "epsilon_greedy" else "sigma"
-        amount = self.numbers.amount(*place, kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                message = f"`{kind}` needs `{field}`"
-                self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
-            return None
-        if kind == "epsilon_greedy":
-            return Exploration("epsilon_greedy", amount)
-        return Exploration("gaussian", amount)
-
-    def _targets(self, loss: PipelineLoss) -> TargetUpdates | None:
-        """How target parameters follow; reported where there are none, or nobody moves them."""
-        declared = self.pipeline.target_updater
-        names = ", ".join(f"`{name}`" for name in loss.targets)
-        if declared is None:
-            if loss.targets:
-                message = f"`{loss.loss.name}` has targets of {names}, and nobody moves them"
-                help = "write `target_updater: {soft: {tau: 0.005}}`"
-                self.sink.add(rules.NO_TARGET_UPDATER.at(loss.span, message, help=help))
-            return None
-        span = self.file.key_span(*self.path, "target_updater")
-        if not loss.targets:
-            message = f"`{loss.loss.name}` has no targets that could be moved"
-            self.sink.add(rules.NO_TARGETS.at(span, message, help="leave out `target_updater`"))
-            return None
-        kinds = [kind for kind in ("soft", "hard") if getattr(declared, kind) is not None]
-        if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "targets follow `soft` or `hard`"))
-            return None
-        (kind,) = kinds
-        field = "tau" if kind == "soft" else "interval"
-        amount = self.numbers.setting("target_updater", kind, field)
-        if amount is None:
-            if getattr(getattr(declared, kind), field) is None:
-                self.sink.add(rules.MISSING_PART.at(span, f"`{kind}` needs `{field}`"))
-            return None
-        return TargetUpdates("soft" if kind == "soft" else "hard", amount)
-
-    def _check_data(self, loss: PipelineLoss, data: object, acting: Acting) -> None:
-        """Whether the loss can learn from these data."""
-        name = loss.loss.name
-        weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-        on_policy = weighs and isinstance(acting.network.head, PolicyHead)
-        if on_policy and not isinstance(data, OnPolicyData):
+    def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
+        """Whether the losses can learn from these data."""
+        weighing = next((loss for loss in losses if loss.on_policy), None)
+        if weighing is not None and not isinstance(data, OnPolicyData):
             span = self.file.key_span(*self.path, "data")
-            message = f"`{name}` learns from what the present policy did"
+            message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
-        if getattr(data, "sampler", "") == "prioritized" and not any(
-            write.name == "priority" for write in loss.loss.writes
-        ):
-            span = self.file.key_span(*self.path, "data", "replay", "sampler")
-            message = f"frames are drawn by priorities, and `{name}` writes none"
+        if getattr(data, "sampler", "") == "prioritized":
+            self._check_priorities(losses)
+
+    def _check_priorities(self, losses: tuple[PipelineLoss, ...]) -> None:
+        span = self.file.key_span(*self.path, "data", "replay", "sampler")
+        writing = [loss for loss in losses if any(one.name == "priority" for one in loss.loss.writes)]
+        if not writing:
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            message = f"frames are drawn by priorities, and {who} writes none"
             self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
+        for loss in writing:
+            if not any(role.name == "priority_weight" for role in loss.loss.roles):
+                message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
+                help = "declare it: `priority_weight: {key: priority_weight}`"
+                self.sink.add(rules.PRIORITIES.at(span, message, help=help))

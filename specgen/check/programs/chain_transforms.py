@@ -265,7 +265,15 @@ def bind_name(body: Body, row: Row, phase: Phase, name: str, value: Symbol | Typ
     """Let a name of a transform stand for a value of its position."""
     symbol = row.symbols.get(f"{phase}.in.{name}")
     if symbol is not None and value is not None:
-        body.bind(symbol, value)
+        body.bind(symbol, _as_stored(value) if value.type.col and not symbol.type.col else value)
+
+
+def _as_stored(value: Symbol | Typed) -> Typed:
+    """A column with its trailing 1 as a dimension."""
+    tree = read(value) if isinstance(value, Symbol) else value
+    type_ = Type(tree.type.dtype, (*tree.type.shape, 1))
+    axis = len(tree.type.shape)
+    return Typed("unsqueeze", type_, full(type_.dtype), (tree,), {"axis": axis}, builtin=TABLE["unsqueeze"])
 
 
 def bind_parameters(state: ChainState, body: Body, instance: Instance) -> None:

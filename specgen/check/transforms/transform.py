@@ -43,6 +43,7 @@ from specgen.check.transforms.types import (
     with_images,
 )
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, Interval, Symbol, Type, full
 from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
@@ -258,6 +259,14 @@ class _Checker:
                         self.file.span(*self.path, "carry", index),
                         f"no output `{name}` to carry",
                         help=suggestion(name, known),
+                    )
+                )
+            elif name in self.transform.out and self.transform.out[name].group == "reward":
+                self.sink.add(
+                    flow_rules.NO_REWARD_YET.at(
+                        self.file.span(*self.path, "carry", index),
+                        f"the reward `{name}` can't be carried: a reset gives none",
+                        help=f"carry another output with `hidden: true`, and assign it to `next.{name}` under `step`",
                     )
                 )
 

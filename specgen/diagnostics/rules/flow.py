@@ -205,7 +205,8 @@ NO_REWARD_YET = Rule(
     "reward where there is none",
     """\
 A step gives a reward; a reset gives none. A transform that reads `x` in `reset`, or the bare `x` in `step` (its value
-before the step), can be applied to observations, not to rewards.
+before the step), can be applied to observations, not to rewards. Nor can a reward be carried: carry an output with
+`hidden: true`, and let the reward be that.
 
 ```yaml
 transforms:

@@ -173,7 +173,7 @@ envs:
 )
 
 NO_CHAT_TEMPLATE = Rule(
-    "SG538",
+    "SG579",
     "no chat template",
     f"""\
 The tokenizer has no chat template, and `template` names none. Conversations are rendered by the template of the family
@@ -194,7 +194,7 @@ models:
 )
 
 VOCABULARIES_DIFFER = Rule(
-    "SG539",
+    "SG580",
     "distributions over different vocabularies",
     f"""\
 `estimator: full` sums over the vocabulary, and the two models have numbers for different numbers of tokens, as where one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, ReplayData, Setting
+from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, RecordedData, ReplayData, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
 from specgen.plan.model import Field
@@ -17,6 +17,9 @@ _SIGNS = {">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
     """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
     fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
+    if isinstance(pipeline.data, RecordedData):
+        doc = "folder of the transitions, saved with `memmap`"
+        fields.append(Field("recorded", "str", literal(pipeline.data.path), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     checks = [_check(one) for one in pipeline.settings]
     return ConfigPlan(f"{pipeline.name}Config", tuple(fields), (*checks, *_relations(pipeline)))
@@ -74,4 +77,11 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             yield (
                 f"if self.{larger.name} < self.{smaller.name}:\n"
                 f"    raise ValueError({formatted(text, f'self.{larger.name}')})"
+            )
+        if data.n_step is not None:
+            names = (data.warm_up_frames.name, data.n_step.name, data.num_envs.name)
+            text = "{} must be more than {} * {}, which wait for later steps, got ".format(*names)
+            yield (
+                "if self.{} <= self.{} * self.{}:\n".format(*names)
+                + f"    raise ValueError({formatted(text, f'self.{names[0]}')})"
             )

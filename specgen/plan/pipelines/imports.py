@@ -17,16 +17,24 @@ _TRAINING = (
     "stream",
 )
 _MODULES = (
+    "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Categorical",
     "Delta",
+    "DistributionalQValueActor",
     "EGreedyModule",
     "IndependentNormal",
     "MLP",
     "MaskedCategorical",
+    "MultiAgentMLP",
     "MaskedOneHotCategorical",
+    "NormalParamExtractor",
+    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
+    "SafeModule",
+    "SafeSequential",
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
@@ -38,12 +46,8 @@ _DATA = (
     "PrioritizedSampler",
     "SamplerWithoutReplacement",
     "TensorDictReplayBuffer",
-)
-_TENSORDICT = (
-    "AddStateIndependentNormalScale",
-    "NormalParamExtractor",
-    "TensorDictModule",
-    "TensorDictSequential",
+    "TensorStorage",
+    "load_recorded",
 )
 
 PIPELINE_IMPORTS: dict[str, Import] = {
@@ -51,18 +55,19 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
+    "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
     **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
     **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
     **{name: Import("specgen_runtime.data", name) for name in _DATA},
-    **{name: Import("tensordict.nn", name) for name in _TENSORDICT},
 }
 """Names that modules of pipelines may use, and where each comes from."""
 
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
-    """What the module of a pipeline may import, with its environment and its loss."""
-    own = [(pipeline.env.module, pipeline.env.name), (pipeline.loss.loss.module, pipeline.loss.loss.name)]
+    """What the module of a pipeline may import, with its environment and its losses."""
+    own = [(pipeline.env.module, pipeline.env.name)]
+    own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 
 

@@ -32,20 +32,51 @@ class StatePlan:
 
 
 @dataclass(frozen=True)
-class OptimizerPlan:
-    """A step of an optimizer.
+class LossPlan:
+    """A loss in an update.
 
     Attributes:
         part: the attribute.
-        every: the hyper-parameter that says how many updates lie between two steps; None for each.
-        norm: the hyper-parameter of the largest norm of gradients; None where they stay.
-        metric: what that norm is called in the log.
+        variable: what it gives.
+        metrics: the fields of the metrics that come from it, each with the entry.
     """
 
     part: str
-    every: str | None
-    norm: str | None
-    metric: str
+    variable: str
+    metrics: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class UpdatePlan:
+    """What an update does, in order.
+
+    Attributes:
+        losses: the losses.
+        terms: their terms that are summed in each update.
+        delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
+        optimizers: the attributes of the optimizers.
+        norms: the norms of gradients that are logged, each with the statement that gives it.
+        steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
+        targets: whether targets follow.
+    """
+
+    losses: tuple[LossPlan, ...]
+    terms: tuple[Text, ...]
+    delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
+    optimizers: tuple[str, ...]
+    norms: tuple[tuple[str, Text], ...]
+    steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
+    targets: bool
+
+    @property
+    def delayed(self) -> bool:
+        """Whether something happens in some updates only."""
+        return bool(self.delayed_terms) or any(every is not None for every, _ in self.steps)
+
+    @property
+    def configured(self) -> bool:
+        """Whether it reads hyper-parameters."""
+        return self.delayed or bool(self.norms)
 
 
 @dataclass(frozen=True)
@@ -58,14 +89,16 @@ class LoopPlan:
         total: the hyper-parameter that says how many.
         stop_return: whether an evaluation may end it.
         scheduled: statements that set numbers which change in training, by the counter.
-        estimated: when the value estimator runs before the loss: once a batch, or before each pass.
+        estimated: when the value estimators run before the losses: once a batch, or before each pass.
+        estimators: their attributes.
         minibatch: the frames of an update, of on-policy data.
         warm_up: whether updates wait for the first frames.
         updates: whether there may be several updates for each batch.
+        multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
-        delayed: whether an optimizer steps in some updates only.
         evaluation: the name of the stream of random numbers of an evaluation.
-        logged: further keyword arguments of the log.
+        returns: of groups of agents, each one's name and the key of its returns.
+        measured: the group by whose evaluation parameters are judged; empty without groups.
     """
 
     kind: str
@@ -74,13 +107,15 @@ class LoopPlan:
     stop_return: bool
     scheduled: tuple[Text, ...]
     estimated: str | None
+    estimators: tuple[str, ...]
     minibatch: Text
     warm_up: bool
     updates: bool
+    multi_step: bool
     prioritized: bool
-    delayed: bool
     evaluation: str
-    logged: tuple[tuple[str, str], ...]
+    returns: tuple[tuple[str, Text], ...]
+    measured: str
 
 
 @dataclass(frozen=True)
@@ -93,14 +128,12 @@ class PipelinePlan:
         config: its hyper-parameters.
         networks: the functions that make its networks.
         stored: the keys that the buffer keeps; empty where nothing is stored.
+        recorded: the keys that recorded data have, each with its dtype and shape.
         parts: statements that make the parts, in order.
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
         may_change: hyper-parameters that a resumed training may change.
-        terms: the terms of the loss that are summed.
-        metrics: fields of the metrics that come from the loss.
-        optimizers: the steps.
-        updater: whether targets follow.
+        update: what an update does.
         loop: the loop.
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
@@ -113,14 +146,12 @@ class PipelinePlan:
     config: ConfigPlan
     networks: tuple[FunctionPlan, ...]
     stored: tuple[Text, ...]
+    recorded: tuple[tuple[Text, Text], ...]
     parts: tuple[Text, ...]
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
     may_change: tuple[str, ...]
-    terms: tuple[str, ...]
-    metrics: tuple[str, ...]
-    optimizers: tuple[OptimizerPlan, ...]
-    updater: bool
+    update: UpdatePlan
     loop: LoopPlan
     keep: int
     folder: str

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
+    PipelineLoss,
     PipelineOptimizer,
     PolicyHead,
     QValueHead,
@@ -21,7 +23,14 @@ from specgen.plan.pipelines.networks import call_of
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
-_ESTIMATORS = {"td0": "TD0", "td1": "TD1", "td_lambda": "TDLambda", "gae": "GAE", "vtrace": "VTrace"}
+_ESTIMATORS = {
+    "td0": "TD0",
+    "td1": "TD1",
+    "td_lambda": "TDLambda",
+    "gae": "GAE",
+    "vtrace": "VTrace",
+    "multi_agent_gae": "MAGAE",
+}
 
 
 def _part(name: str, value: Code) -> Code:
@@ -38,26 +47,35 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     data, limits = pipeline.data, pipeline.limits
     if not isinstance(data, RecordedData):
-        yield _part("env", _env(pipeline, f"config.{data.num_envs.name}"))
+        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}"))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline, f"config.{limits.episodes.name}"))
+    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}"))
     if _explores(pipeline):
         yield _part("exploring", _generator("exploration"))
     for network in pipeline.networks:
-        yield _part(network.name, call_of(network))
+        yield _part(network.attribute, call_of(network))
     yield from _policy(pipeline)
     if not isinstance(data, RecordedData):
         yield _part("collector", _collector(pipeline))
-    yield _part("loss", _loss(pipeline))
-    if pipeline.estimation is not None and pipeline.estimation.when is not None:
-        yield _part("estimator", using("self.loss.value_estimator"))
-    if pipeline.targets is not None:
+    if any(loss.draws for loss in pipeline.losses):
+        yield _part("drawing", _generator("loss"))
+    for loss in pipeline.losses:
+        part = loss.part("loss")
+        yield _part(part, _loss(pipeline, loss))
+        if loss.keys:
+            words = ", ".join(f"{role}={key_text(key)}" for role, key in loss.keys.items())
+            yield using(f"self.{part}.set_keys({words})")
+        if loss.draws:
+            yield _part(f"{part}.generator", using("self.drawing"))
+        if loss in pipeline.estimated:
+            yield _part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for loss in followed(pipeline):
+        assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
         word = "tau" if soft else "value_network_update_interval"
         name = "SoftUpdate" if soft else "HardUpdate"
-        yield _part(
-            "updater", using(f"{name}(self.loss, {word}=config.{pipeline.targets.amount.name})", name)
-        )
+        made = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
+        yield _part(loss.part("updater"), using(made, name))
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     yield from _data(pipeline)
@@ -65,13 +83,14 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
-    names = ["loss"]
-    if pipeline.targets is not None:
-        names.append("updater")
+    names = [loss.part("loss") for loss in pipeline.losses]
+    names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
     if not isinstance(data, RecordedData):
         names.append("collector")
+    if isinstance(data, ReplayData) and data.n_step is not None:
+        names.append("multi_step")
     for name in names:
         yield StatePlan(
             name, f"self.{name}.state_dict()", f"self.{name}.load_state_dict(state[{literal(name)}])"
@@ -80,9 +99,17 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
         yield StatePlan(name, f"self.{name}.get_state()", f"self.{name}.set_state(state[{literal(name)}])")
 
 
+def followed(pipeline: CheckedPipeline) -> tuple[PipelineLoss, ...]:
+    """The losses whose targets follow."""
+    return tuple(loss for loss in pipeline.losses if loss.targets and pipeline.targets is not None)
+
+
 def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
+    """The generators of random numbers, but for those that a buffer or a collector keeps itself."""
     if _explores(pipeline):
         yield "exploring"
+    if any(loss.draws for loss in pipeline.losses):
+        yield "drawing"
     if isinstance(pipeline.data, OnPolicyData):
         yield "shuffling"
     if isinstance(pipeline.data, RecordedData):
@@ -99,20 +126,25 @@ def _generator(stream: str) -> Code:
     return using(f"torch.Generator().manual_seed(stream(config.seed, {literal(stream)}))", "torch", "stream")
 
 
-def _env(pipeline: CheckedPipeline, size: str) -> Code:
-    env = pipeline.env
+def _env(env: PipelineEnv, size: str) -> Code:
     given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
     return using(f"{env.name}({given}batch_size=[{size}])", env.name)
 
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     acting = pipeline.acting
-    exploration, head = acting.exploration, acting.network.head
+    networks = ", ".join(f"self.{network.attribute}" for network in acting.networks)
+    exploration = acting.exploration
     if exploration is None or isinstance(pipeline.data, RecordedData):
-        yield _part("policy", using(f"self.{acting.network.name}"))
+        if len(acting.networks) == 1:
+            yield _part("policy", using(networks))
+        else:
+            yield _part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
         return
+    (network,) = acting.networks
+    head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
-    words = ["self.env.action_spec"]
+    words = ["self.env.action_spec_unbatched"]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
         words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
@@ -129,8 +161,8 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
         words.append(f"action_key={key_text(head.action.key)}")
     words.append("generator=self.exploring")
     yield _part("exploration", using(f"{name}({', '.join(words)})", name))
-    made = f"TensorDictSequential(self.{acting.network.name}, self.exploration)"
-    yield _part("policy", using(made, "TensorDictSequential"))
+    made = f"SafeSequential({networks}, self.exploration)"
+    yield _part("policy", using(made, "SafeSequential"))
 
 
 def _collector(pipeline: CheckedPipeline) -> Code:
@@ -148,18 +180,17 @@ def _collector(pipeline: CheckedPipeline) -> Code:
     return using(f"Collector({', '.join(words)})", "Collector")
 
 
-def _loss(pipeline: CheckedPipeline) -> Code:
-    loss = pipeline.loss
-    words = [f"{network.name}=self.{network.name}" for network in loss.networks]
+def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
+    words = [f"{network.role.name}=self.{network.attribute}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append("action_spec=self.env.action_spec")
+        words.append("action_spec=self.env.action_spec_unbatched")
     elif "action_spec" in keywords:
-        words.append("action_spec=self.eval_env.action_spec")
+        words.append("action_spec=self.eval_env.action_spec_unbatched")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
-    estimation = pipeline.estimation
+    estimation = loss.estimation
     if estimation is not None:
         given = [f"ValueEstimators.{_ESTIMATORS[estimation.kind]}"]
         given += [f"{name}=config.{setting.name}" for name, setting in estimation.settings.items()]
@@ -170,15 +201,19 @@ def _loss(pipeline: CheckedPipeline) -> Code:
 
 
 def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
-    networks = {network.name for network in pipeline.networks}
-    if set(optimizer.parts) == set(pipeline.loss.trainable):
-        moved = "self.loss.parameters()"
-    else:
-        found = [
-            f"*self.loss.{name}_params.parameters()" if name in networks else f"self.loss.{name}"
-            for name in optimizer.parts
+    found: list[str] = []
+    for loss in pipeline.losses:
+        part = f"self.{loss.part('loss')}"
+        mine = [name for name in loss.trainable if name in optimizer.parts]
+        if len(mine) == len(loss.trainable):
+            found.append(f"*{part}.parameters()")
+            continue
+        roles = {network.name: network.role.name for network in loss.networks}
+        found += [
+            f"*{part}.{roles[name]}_params.parameters()" if name in roles else f"{part}.{loss.learned[name]}"
+            for name in mine
         ]
-        moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
+    moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
     if "beta1" in settings or "beta2" in settings:
@@ -196,18 +231,14 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         return
     if isinstance(data, RecordedData):
         yield _part("sampling", _generator("buffer"))
-        yield _part(
-            "recorded", using(f"TensorDict.load_memmap({literal(data.path)}).reshape(-1)", "TensorDict")
-        )
-        storage = "LazyTensorStorage(len(self.recorded))"
+        storage = 'TensorStorage(load_recorded(config.recorded, self.recorded), device="auto")'
         words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
-        yield _part(
-            "buffer",
-            using(
-                f"TensorDictReplayBuffer({', '.join(words)})", "TensorDictReplayBuffer", "LazyTensorStorage"
-            ),
-        )
+        made = f"TensorDictReplayBuffer({', '.join(words)})"
+        yield _part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
         return
+    if data.n_step is not None and data.gamma is not None:
+        made = f"MultiStepTransform(config.{data.n_step.name}, config.{data.gamma.name})"
+        yield _part("multi_step", using(made, "MultiStepTransform"))
     capacity = f"config.{data.capacity.name}"
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     words, uses = [f"storage={name}({capacity})"], ["TensorDictReplayBuffer", name]
@@ -228,18 +259,39 @@ def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
     """The keys that the buffer keeps: all that somebody reads of them later."""
     if not isinstance(pipeline.data, ReplayData):
         return ()
+    return tuple(using(key_text(key)) for key in _read_later(pipeline))
+
+
+def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
+    """The keys that recorded data have, each with its dtype and shape."""
+    if not isinstance(pipeline.data, RecordedData):
+        return ()
+    known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
+    found: list[tuple[Code, Code]] = []
+    for key in _read_later(pipeline):
+        entry = known.get(key[1:] if key[0] == "next" else key)
+        if entry is not None:
+            sizes = "".join(f"{size}, " for size in entry.stored_shape)
+            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
+            found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
+    return tuple(found)
+
+
+def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
+    """What losses read of transitions; of the next records only where they read any of these."""
     found: dict[Key, None] = {}
+    after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
     for network in pipeline.networks:
         for entry in network.inputs:
             found[entry.key] = None
-            if entry.role != "action":
+            if entry.role != "action" and after:
                 found["next", *entry.key] = None
         if isinstance(network.head, PolicyHead | QValueHead):
             found[network.head.action.key] = None
             if network.head.mask is not None:
                 found[network.head.mask] = None
-                found["next", *network.head.mask] = None
-    for role in pipeline.loss.loss.roles:
-        if role.after:
-            found["next", *role.key] = None
-    return tuple(using(key_text(key)) for key in found)
+                if after:
+                    found["next", *network.head.mask] = None
+    for role in after:
+        found["next", *role.key] = None
+    return tuple(found)

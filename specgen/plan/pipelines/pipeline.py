@@ -17,39 +17,29 @@ from specgen.code import using
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
-from specgen.plan.pipelines.model import LoopPlan, OptimizerPlan, PipelinePlan
+from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of, stored_keys
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
+from specgen.plan.pipelines.update import update_plan
+from specgen.plan.spec_text import key_text
 
 
 def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
     """Plan the module of a pipeline."""
     pipeline = checked.value
     config = config_plan(pipeline)
-    optimizers = tuple(
-        OptimizerPlan(
-            optimizer_part(one),
-            None if one.every is None else one.every.name,
-            None if one.max_grad_norm is None else one.max_grad_norm.name,
-            f"{one.name}_grad_norm" if one.name else "grad_norm",
-        )
-        for one in pipeline.optimizers
-    )
-    loss = pipeline.loss
     return PipelinePlan(
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
         config=config,
         networks=tuple(network_function(network, config.name) for network in pipeline.networks),
         stored=stored_keys(pipeline),
+        recorded=recorded_entries(pipeline),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
         may_change=tuple(_may_change(pipeline)),
-        terms=loss.terms,
-        metrics=(*loss.terms, *loss.metrics),
-        optimizers=optimizers,
-        updater=pipeline.targets is not None,
+        update=update_plan(pipeline),
         loop=_loop(pipeline),
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
@@ -93,14 +83,16 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         total=total.name,
         stop_return=limits.stop_return is not None,
         scheduled=scheduled,
-        estimated=None if pipeline.estimation is None else pipeline.estimation.when,
+        estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
+        estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
         minibatch=minibatch,
         warm_up=isinstance(data, ReplayData),
         updates=isinstance(data, ReplayData),
+        multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
-        delayed=any(one.every is not None for one in pipeline.optimizers),
         evaluation=formatted("evaluate/", f"run.{unit}"),
-        logged=(),
+        returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),
+        measured=limits.measured or "",
     )
 
 
@@ -111,9 +103,9 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     exploration = pipeline.acting.exploration
     if exploration is not None and not isinstance(pipeline.data, RecordedData):
         if exploration.kind == "epsilon_greedy":
-            yield f"parts.exploration.eps = {amount(exploration.amount, unit, total)}"
+            yield f"parts.exploration.eps.fill_({amount(exploration.amount, unit, total)})"
         else:
-            yield f"parts.exploration.sigma = {amount(exploration.amount, unit, total)}"
+            yield f"parts.exploration.sigma.fill_({amount(exploration.amount, unit, total)})"
     data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
@@ -158,7 +150,11 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if isinstance(pipeline.data, OnPolicyData):
         yield "minibatches"
     else:
-        yield from ("ClassVar", "NestedKey", "Sequence")
+        yield from ("ClassVar", "NestedKey")
+    if isinstance(pipeline.data, ReplayData):
+        yield "Sequence"
+    if pipeline.groups:
+        yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
     for one in pipeline.optimizers:

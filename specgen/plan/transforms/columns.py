@@ -26,18 +26,21 @@ class ColumnsPlan:
         beside: outputs that no map makes, each with the role whose dimensions it has, as the text of a class attribute.
         logical: whether entries are read without it.
         shapes: the dimensions of roles that can't have any, as the text of a class attribute.
+        inverse_shapes: those of inverse roles.
     """
 
     maps: str
     beside: str
     logical: bool
     shapes: str
+    inverse_shapes: str
 
 
 def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
     """What the class of a transform does with trailing 1s."""
     beside, logical = dict(_beside(transform)), _reads_logical(transform)
     shapes = {role.name: ", ".join(map(str, role.dims)) for role in transform.forward if not _free(role)}
+    inverse = {role.name: ", ".join(map(str, role.dims)) for role in transform.backward if _sized(role)}
     maps = {
         output.name: output.each
         for output in transform.written(inverse=False)
@@ -48,6 +51,7 @@ def plan_columns(transform: CheckedTransform) -> ColumnsPlan:
         literal(beside) if beside else "",
         logical,
         literal(shapes) if logical and shapes else "",
+        literal(inverse) if inverse else "",
     )
 
 
@@ -83,6 +87,11 @@ def _of_one_shape(transform: CheckedTransform) -> bool:
 
 def _free(role: Role) -> bool:
     return len(role.dims) == 1 and isinstance(role.dims[0], Rest)
+
+
+def _sized(role: Role) -> bool:
+    """Whether a pattern says dimensions; those of choices are checked with their classes."""
+    return role.spec.kind == "pattern" and not _free(role)
 
 
 def _counts_axes(node: Typed) -> bool:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.base import D, S
+from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.envs.rendering.picture import Image, Picture
 from specgen_runtime.envs.traced import is_traced
 
-if TYPE_CHECKING:
-    from specgen_runtime.envs.generated.env import GeneratedEnv as _Base
-else:
-    _Base = object
-
 __all__ = ["RenderedEnv"]
 
 
-class RenderedEnv(_Base):
-    """Mixin of generated environments that declare `render:`; it stands in front of `GeneratedEnv`.
+class RenderedEnv(GeneratedEnv[D, S]):
+    """Base of generated environments that declare `render:`.
 
     It keeps what the last reset or step returned, for `render()`. Rollouts keep nothing: draw what they return,
     `env.render(rollout)`, or call `env.render(tensordict)` in their `callback`.
@@ -63,6 +60,11 @@ class RenderedEnv(_Base):
         self._check_shown(shown)
         with torch.no_grad():
             return self._picture(self._read(shown)).draw(tuple(shown.batch_size))
+
+    def _image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the picture of one state; nothing is drawn."""
+        width, height = self._picture(self._read(self.state_spec.zero())).size
+        return height, width, 3
 
     def _check_shown(self, shown: TensorDictBase) -> None:
         """Refuse a tensordict without the state, or with one of another shape."""
@@ -106,19 +108,19 @@ class RenderedEnv(_Base):
             )
         return cast("TensorDictBase", kept)
 
-    def reset(self, tensordict: Any = None, **kwargs: Any) -> Any:
+    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
         """Start new episodes; see `EnvBase.reset`."""
-        root = super().reset(tensordict, **kwargs)
+        root = super().reset(tensordict, set_state=set_state, **kwargs)
         self._show(root)
         return root
 
-    def step(self, tensordict: Any) -> Any:
+    def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
         stepped = super().step(tensordict)
         self._show(peek(stepped, "next"))
         return stepped
 
-    def step_and_maybe_reset(self, tensordict: Any) -> Any:
+    def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset the environments that are done; see `EnvBase`."""
         stepped, root = super().step_and_maybe_reset(tensordict)
         self._show(root)

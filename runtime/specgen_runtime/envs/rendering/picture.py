@@ -56,6 +56,11 @@ class Picture:
         self._view = _Shape("view", lambda canvas, view: None, {"x": x, "y": y})
         self._shapes: list[_Shape] = []
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The width and the height in pixels."""
+        return self._size
+
     def line(
         self,
         name: str,

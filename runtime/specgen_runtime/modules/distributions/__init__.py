@@ -1,6 +1,6 @@
 """Distributions of actions, on those of torch.distributions."""
 
-from tensordict.nn import NormalParamExtractor
+from tensordict.nn import AddStateIndependentNormalScale, NormalParamExtractor
 
 from specgen_runtime.modules.distributions.choices import log_probs, probs
 from specgen_runtime.modules.distributions.continuous import (
@@ -33,6 +33,7 @@ from specgen_runtime.modules.distributions.draws import (
 )
 
 __all__ = [
+    "AddStateIndependentNormalScale",
     "Categorical",
     "Delta",
     "IndependentNormal",

@@ -31,6 +31,39 @@ class SquashDims(nn.Module):
         return value.flatten(-self.ndims_in, -1)
 
 
+class OneHot(nn.Module):
+    """Turns indices into vectors of zeros with a one, which layers can read.
+
+    Args:
+        num_classes: how many indices there are.
+
+    Raises:
+        ValueError: there is none.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        if num_classes < 1:
+            raise ValueError(f"num_classes must be at least 1, got {num_classes}")
+        self.num_classes = num_classes
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Indices of shape `batch`, integers in [0, num_classes), as float32 of shape `(*batch, num_classes)`.
+
+        Raises:
+            TypeError: what is given is no integer.
+            RuntimeError: an index is out of range.
+        """
+        if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+            raise TypeError(f"OneHot takes integers, got {index.dtype}")
+        made = torch.zeros((*index.shape, self.num_classes), device=index.device)
+        return made.scatter_(-1, index.long().unsqueeze(-1), 1.0)
+
+    def extra_repr(self) -> str:
+        """The number of classes."""
+        return str(self.num_classes)
+
+
 class SqueezeLayer(nn.Module):
     """Removes dimensions, which must have size 1.
 

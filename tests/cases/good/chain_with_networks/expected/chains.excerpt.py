@@ -102,7 +102,7 @@ def explore_observe(networks: ExploreNetworks, th: Tensor, thdot: Tensor) -> Exp
     return ExploreObservation(observation=observation, observation_code=observation_code)
 
 
-class Explore(RenderedEnv, GeneratedEnv["ExploreData", "ExploreSpecs"]):
+class Explore(RenderedEnv["ExploreData", "ExploreSpecs"]):
     # ...
 
     def __init__(

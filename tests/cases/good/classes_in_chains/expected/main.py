@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c07128bba952cbf32e454664c105bbbeadf96efa79743645283949bf53014b96
+# specgen: sha256=690395d757591fa70904ff8faf9c9d01f514951472f7111d2a8a4e62de5c8489
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class Actor(PythonTransform[tuple[NestedKey, ...], ActorInverseKeys]):
     _gives = ("u",)
     _takes = ("choice", "force")
     _logical = True
+    _inverse_shapes: ClassVar[Mapping[str, str]] = {"u": "n"}
     invertible = True
     _python_class = "mypackage.act:Actor"
     _python_written = ReadRows(ActorWritten, ((), ("n",)))

@@ -42,7 +42,7 @@ def inverse_keys_only_advance(
 # ...
 
 
-class InverseKeysOnly(RenderedEnv, GeneratedEnv["InverseKeysOnlyData", "InverseKeysOnlySpecs"]):
+class InverseKeysOnly(RenderedEnv["InverseKeysOnlyData", "InverseKeysOnlySpecs"]):
     # ...
 
     def _advance(self, root: InverseKeysOnlyRoot, actions: tuple[Tensor, ...]) -> InverseKeysOnlyNext:

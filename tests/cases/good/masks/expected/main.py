@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a13bf7ac27b91f7e9c912d12aea85916e64c0c73f5e2e31d0567e6826577cb6c
+# specgen: sha256=4452a27d892fd02611e16f95a1838bcc0d2d8fbbd29a0e65d33656945546ec69
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -231,6 +231,7 @@ class Mirror(GeneratedTransform[MirrorKeys, MirrorInverseKeys]):
     _follows: ClassVar[Mapping[str, Follows]] = {"turned": Follows("structural", low=0, high=1)}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"mask": "3"}
+    _inverse_shapes: ClassVar[Mapping[str, str]] = {"u": ""}
     invertible = True
 
     def __init__(self, mask_key: NestedKey = "action_mask", u_key: NestedKey = "action") -> None:

@@ -16,7 +16,7 @@ def writes_advance(
     )
 
 
-class Writes(RenderedEnv, GeneratedEnv["WritesData", "WritesSpecs"]):
+class Writes(RenderedEnv["WritesData", "WritesSpecs"]):
     # ...
 
     def __init__(
@@ -73,9 +73,7 @@ def learns_advance(
 # ...
 
 
-class Learns(
-    RenderedEnv, LearningChain["LearnsData", "LearnsSpecs"], GeneratedEnv["LearnsData", "LearnsSpecs"]
-):
+class Learns(LearningChain["LearnsData", "LearnsSpecs"], RenderedEnv["LearnsData", "LearnsSpecs"]):
     # ...
 
     def __init__(

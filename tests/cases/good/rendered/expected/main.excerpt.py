@@ -99,7 +99,7 @@ def balls_picture(numbers: BallsPicture) -> Picture:
     return picture
 
 
-class Balls(RenderedEnv, GeneratedEnv["BallsData", "BallsSpecs"]):
+class Balls(RenderedEnv["BallsData", "BallsSpecs"]):
     # ...
 
     def _picture(self, root: BallsRoot) -> Picture:
@@ -109,7 +109,7 @@ class Balls(RenderedEnv, GeneratedEnv["BallsData", "BallsSpecs"]):
 # ...
 
 
-class BallsLater(RenderedEnv, GeneratedEnv["BallsLaterData", "BallsLaterSpecs"]):
+class BallsLater(RenderedEnv["BallsLaterData", "BallsLaterSpecs"]):
     # ...
 
     def _picture(self, root: BallsLaterRoot) -> Picture:

@@ -1,0 +1,58 @@
+"""`load_recorded`: transitions that were saved before, checked against what a training reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from specgen_runtime.typing import NestedKey
+
+__all__ = ["load_recorded"]
+
+
+def load_recorded(
+    path: str | Path, entries: Mapping[NestedKey, tuple[torch.dtype, tuple[int, ...]]]
+) -> TensorDictBase:
+    """Read transitions that were saved with `tensordict.memmap(path)`, one behind the other.
+
+    Entries that nobody asks for are left in their files.
+
+    Args:
+        path: the folder.
+        entries: what is read, each with its dtype and the shape that it has behind the batch dimensions.
+
+    Returns:
+        A tensordict of batch size `[frames]` with these entries, memory-mapped where they were saved in one batch dimension.
+
+    Raises:
+        FileNotFoundError: the folder is not there, or holds no tensordict.
+        ValueError: it holds no transitions, lacks an entry, or has one of another dtype or shape; all are named.
+    """
+    folder = Path(path)
+    if not (folder / "meta.json").is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no recorded data: save some with `rollout.memmap({str(folder)!r})`"
+        )
+    data: TensorDictBase = TensorDict.load_memmap(folder)
+    if 0 in data.batch_size:  # whose `numel` is 1
+        raise ValueError(f"{folder} holds no transitions: its batch size is {list(data.batch_size)}")
+    known = {key if isinstance(key, tuple) else (key,): key for key in data.keys(True, True)}
+    wrong: list[str] = []
+    for key, (dtype, shape) in entries.items():
+        name = key if isinstance(key, tuple) else (key,)
+        if name not in known:
+            wrong.append(f"{key!r} is missing")
+            continue
+        value = data.get(key)
+        found = tuple(value.shape[data.batch_dims :])
+        if value.dtype != dtype or found != tuple(shape):
+            wrong.append(
+                f"{key!r} must be {dtype} of shape {list(shape)} behind the batch, got {value.dtype} {list(found)}"
+            )
+    if wrong:
+        raise ValueError(f"{folder} does not hold what is read of it: {'; '.join(wrong)}")
+    selected: TensorDictBase = data.select(*entries)
+    return selected if data.batch_dims == 1 else selected.reshape(-1)

@@ -1,0 +1,208 @@
+"""Who acts in a pipeline, and how it explores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.pipelines.model import (
+    Acting,
+    Amount,
+    Exploration,
+    OnPolicyData,
+    PipelineData,
+    PipelineLoss,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+    RecordedData,
+)
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics.rules import pipeline_episodes as episode_rules
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+
+
+class ActingReader:
+    """Reads the `policy` of one pipeline."""
+
+    def __init__(
+        self, file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, numbers: Numbers, sink: Sink
+    ) -> None:
+        self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
+
+    def acting(self, losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> Acting | None:
+        """Who acts, and how it explores; None after reporting a mistake."""
+        chosen = self._networks(losses)
+        if not chosen:
+            return None
+        exploration = self._exploration(chosen)
+        random_frames = self.numbers.setting("policy", "random_frames")
+        weighing = next((loss for loss in losses if loss.on_policy), None)
+        if isinstance(data, RecordedData):
+            self._report_fields_without_effect()
+        elif weighing is not None:
+            if isinstance(data, OnPolicyData):
+                self._report_other_actions(weighing)
+        elif exploration is not None:
+            self._check_noise(chosen[0], exploration)
+        elif not self._said("explore"):
+            self._report_lack(chosen)
+        return Acting(chosen, exploration, random_frames)
+
+    def _networks(self, losses: tuple[PipelineLoss, ...]) -> tuple[PipelineNetwork, ...]:
+        """The networks that act, one of each group of agents; none after reporting a mistake."""
+        declared = self.pipeline.policy
+        able = [
+            one for loss in losses for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)
+        ]
+        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
+        if declared is not None and declared.of is not None:
+            chosen = [one for one in able if one.name == declared.of]
+            if not chosen:
+                span = self.file.span(*self.path, "policy", "of")
+                names = [network.name for network in able]
+                help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
+                self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
+            return tuple(chosen)
+        if not able:
+            span = self.file.key_span(*self.path, "loss")
+            who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
+            self.sink.add(rules.NETWORK.at(span, f"no network of {who} gives an action"))
+            return ()
+        chosen = list({one.group: one for one in reversed(able)}.values())
+        chosen.sort(key=able.index)
+        return tuple(chosen)
+
+    def _said(self, field: str) -> bool:
+        return self.pipeline.policy is not None and getattr(self.pipeline.policy, field) is not None
+
+    def _report_fields_without_effect(self) -> None:
+        for field in ("explore", "random_frames"):
+            if self._said(field):
+                span = self.file.key_span(*self.path, "policy", field)
+                message = f"the data are recorded, and `{field}` has no effect"
+                self.sink.add(episode_rules.NOBODY_ACTS.at(span, message, help="leave it out"))
+
+    def _report_lack(self, chosen: tuple[PipelineNetwork, ...]) -> None:
+        """Report a policy that is certain of its actions, and does nothing besides."""
+        sure = [one for one in chosen if not draws(one)]
+        if not sure:
+            return
+        message = f"`{sure[0].name}` acts by what it holds for best, and never tries anything else"
+        help = f"write `policy: {{explore: {{{_example(sure[0])}}}}}`"
+        self.sink.add(rules.NEVER_EXPLORES.at(self.file.key_span(*self.path), message, help=help))
+
+    def _report_other_actions(self, loss: PipelineLoss) -> None:
+        """Report what changes actions behind an on-policy policy."""
+        for field in ("explore", "random_frames"):
+            if self._said(field):
+                message = (
+                    f"`{loss.loss.name}` weighs actions by their log-probability, and `{field}` changes them"
+                )
+                notes = [Note("the loss", loss.span)]
+                self.sink.add(
+                    episode_rules.OTHER_ACTION.at(
+                        self.file.key_span(*self.path, "policy", field),
+                        message,
+                        notes=notes,
+                        help="leave it out: the policy explores by drawing its actions",
+                    )
+                )
+
+    def _exploration(self, networks: tuple[PipelineNetwork, ...]) -> Exploration | None:
+        declared = None if self.pipeline.policy is None else self.pipeline.policy.explore
+        if declared is None:
+            return None
+        place = ("policy", "explore")
+        span = self.file.key_span(*self.path, *place)
+        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
+        if len(kinds) != 1:
+            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
+            return None
+        (kind,) = kinds
+        if len(networks) > 1:
+            message = "a policy of several groups explores by drawing; other ways are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
+            return None
+        (network,) = networks
+        head = network.head
+        discrete = _is_discrete(network)
+        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
+        if discrete != (kind == "epsilon_greedy"):
+            what = "one of a finite set" if discrete else "numbers"
+            message = f"`{kind}` does not fit `{action}`, which is {what}"
+            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{_example(network)}`"))
+            return None
+        field = "eps" if kind == "epsilon_greedy" else "sigma"
+        amount = self.numbers.amount(*place, kind, field)
+        if amount is None:
+            if getattr(getattr(declared, kind), field) is None:
+                message = f"`{kind}` needs `{field}`"
+                self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
+            return None
+        return Exploration("epsilon_greedy" if discrete else "gaussian", amount)
+
+    def _check_noise(self, network: PipelineNetwork, exploration: Exploration) -> None:
+        """Report exploration that is none, and noise that leaves nothing of the action."""
+        field = "eps" if exploration.kind == "epsilon_greedy" else "sigma"
+        span = exploration.amount.setting.span
+        if draws(network):
+            place = self.file.key_span(*self.path, "policy", "explore")
+            message = f"`{network.name}` draws its actions, and explores by that"
+            self.sink.add(episode_rules.NOISE_ON_DRAWS.at(place, message, help="leave out `explore`"))
+            return
+        largest = max(_values(exploration.amount))
+        if largest == 0:
+            message = f"`{field}` is 0 from first to last: `{network.name}` never tries anything else"
+            help = f"write `{_example(network)}`"
+            self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
+            return
+        width = None if exploration.kind == "epsilon_greedy" else _narrowest(network)
+        if width is not None and largest > width / 3:
+            assert isinstance(network.head, PolicyHead)
+            message = f"noise of {largest:g} on `{network.head.action.dotted}`, which is {width:g} wide"
+            help = f"write `sigma: {width / 20:.2g}`"
+            self.sink.add(episode_rules.LARGE_NOISE.at(span, message, help=help))
+
+
+def draws(network: PipelineNetwork) -> bool:
+    """Whether a network is a policy that draws its actions."""
+    return isinstance(network.head, PolicyHead) and not network.head.family.certain
+
+
+def _is_discrete(network: PipelineNetwork) -> bool:
+    head = network.head
+    return isinstance(head, QValueHead) or (isinstance(head, PolicyHead) and head.family.discrete)
+
+
+def _example(network: PipelineNetwork) -> str:
+    return "epsilon_greedy: {eps: 0.1}" if _is_discrete(network) else "gaussian: {sigma: 0.1}"
+
+
+def _values(amount: Amount) -> Iterator[float]:
+    """The first and the last value of a number that may be a schedule."""
+    yield amount.setting.default
+    if amount.further and amount.further[0] is not None:
+        yield amount.further[0].default
+
+
+def _narrowest(network: PipelineNetwork) -> float | None:
+    """The width of the narrowest range of the action; None where it has no bounds."""
+    head = network.head
+    if not isinstance(head, PolicyHead) or head.action.spec.kind != "bounded":
+        return None
+    return min(widths(head.action.spec.low, head.action.spec.high), default=None)
+
+
+def widths(low: object, high: object) -> Iterator[float]:
+    """The widths between two bounds, which are numbers or nested tuples; those of one shape."""
+    if isinstance(low, tuple) or isinstance(high, tuple):
+        lows = low if isinstance(low, tuple) else (low,) * len(high)  # type: ignore[arg-type]
+        highs = high if isinstance(high, tuple) else (high,) * len(lows)
+        for one, other in zip(lows, highs, strict=True):
+            yield from widths(one, other)
+    elif isinstance(low, int | float) and isinstance(high, int | float):
+        yield float(high) - float(low)

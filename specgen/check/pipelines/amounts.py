@@ -1,0 +1,197 @@
+"""Whether the numbers of a pipeline fit each other, and whether somebody needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from specgen.check.model import Parameter
+from specgen.check.pipelines.model import (
+    Acting,
+    Amount,
+    CheckedPipeline,
+    Estimation,
+    Limits,
+    OnPolicyData,
+    PipelineData,
+    PipelineLoss,
+    PipelineOptimizer,
+    RecordedData,
+    ReplayData,
+    Setting,
+)
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_episodes as episode_rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import pipeline_values as value_rules
+from specgen.schema.load import SchemaFile
+
+_ENSEMBLE = 5
+"""Values of that many members bear more than one update for each frame (Chen et al. 2021)."""
+
+
+def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sink: Sink) -> None:
+    """Report numbers of a pipeline that do not fit each other.
+
+    Args:
+        pipeline: the pipeline, all parts of which are sound.
+        given: the value of every parameter of each of its losses.
+        sink: takes every mistake.
+    """
+    data, limits = pipeline.data, pipeline.limits
+    _check_data(data, given, sink)
+    if isinstance(data, ReplayData):
+        _check_steps(data, pipeline.losses, sink)
+    if limits.frames is not None and not isinstance(data, RecordedData):
+        _check_total(data, pipeline.acting, limits.frames, sink)
+    total = limits.updates if isinstance(data, RecordedData) else limits.frames
+    assert total is not None
+    _check_due(limits, total, sink)
+    for loss, values in zip(pipeline.losses, given, strict=True):
+        _check_advantages(loss.estimation, values, sink)
+    for optimizer in pipeline.optimizers:
+        _check_optimizer(optimizer, total, sink)
+    for amount in _scheduled(pipeline):
+        _check_length(amount, total, sink)
+
+
+LossNumbers = Mapping[str, object]
+
+
+def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) -> None:
+    if isinstance(data, RecordedData):
+        return
+    frames = int(data.num_envs.default * data.num_steps.default)
+    product = f"num_envs * num_steps = {data.num_envs.default} * {data.num_steps.default} = {frames}"
+    if isinstance(data, OnPolicyData):
+        if frames < 64:
+            message = f"a batch has {product} frames"
+            help = "more environments side by side cost little: `num_envs: 16`"
+            sink.add(value_rules.SMALL_BATCH.at(data.num_steps.span, message, help=help))
+        return
+    if data.capacity.default < frames:
+        message = f"a buffer of {data.capacity.default} frames does not hold {product} new ones"
+        sink.add(number_rules.DOES_NOT_FIT.at(data.capacity.span, message, help="write 100_000"))
+    updates = int(data.updates.default)
+    members = [values.get("num_qvalue_nets") for values in given]
+    many = any(isinstance(one, int | float) and one >= _ENSEMBLE for one in members)
+    if updates > frames and not many:
+        message = f"{updates} updates for {product} new frames"
+        help = f"write `updates: {frames}`, or more members: `num_qvalue_nets: 10`"
+        sink.add(value_rules.UPDATE_RATIO.at(data.updates.span, message, help=help))
+    elif 256 * updates < frames:
+        message = f"{updates} updates for {product} new frames"
+        sink.add(
+            value_rules.UPDATE_RATIO.at(data.updates.span, message, help=f"write `updates: {frames // 8}`")
+        )
+
+
+def _check_steps(data: ReplayData, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:
+    """Report a sum over several steps that a loss does not discount as such."""
+    if data.n_step is None or data.n_step.default == 1:
+        return
+    for loss in losses:
+        if not loss.loss.estimators and all(role.name != "steps_to_next_obs" for role in loss.loss.roles):
+            message = f"`{loss.loss.name}` does not read over how many steps rewards were summed"
+            notes = [Note("the loss", loss.span)]
+            sink.add(
+                value_rules.NOT_DISCOUNTED.at(
+                    data.n_step.span, message, notes=notes, help="leave out `n_step`"
+                )
+            )
+
+
+def _check_total(data: OnPolicyData | ReplayData, acting: Acting, total: Setting, sink: Sink) -> None:
+    """Report a training that ends before it begins."""
+    batch = data.num_envs.default * data.num_steps.default
+    notes = [Note("the end of the training", total.span)]
+    if batch > total.default:
+        message = f"the first batch has {batch} frames, and the training ends after {total.default}"
+        sink.add(number_rules.DOES_NOT_FIT.at(data.num_steps.span, message, notes=notes))
+    elif isinstance(data, ReplayData) and data.warm_up_frames.default >= total.default:
+        message = f"the first update comes after {data.warm_up_frames.default} frames, and the training ends after {total.default}"
+        sink.add(number_rules.DOES_NOT_FIT.at(data.warm_up_frames.span, message, notes=notes))
+    random = acting.random_frames
+    if random is not None and random.default >= total.default:
+        message = (
+            f"actions are random for {random.default} frames, and the training ends after {total.default}"
+        )
+        sink.add(number_rules.DOES_NOT_FIT.at(random.span, message, notes=notes))
+
+
+def _check_due(limits: Limits, total: Setting, sink: Sink) -> None:
+    unit = "frames" if limits.frames is total else "updates"
+    for setting, what in ((limits.evaluate_every, "evaluated"), (limits.checkpoint_every, "kept")):
+        if setting.default > total.default:
+            message = f"the training is {what} every {setting.default} {unit}, and ends after {total.default}"
+            notes = [Note("the end of the training", total.span)]
+            help = f"write `every: {max(1, int(total.default) // 20)}`"
+            sink.add(number_rules.NEVER_DUE.at(setting.span, message, notes=notes, help=help))
+
+
+def _check_advantages(estimation: Estimation | None, given: LossNumbers, sink: Sink) -> None:
+    place = None if estimation is None else estimation.average_gae
+    if place is not None and given.get("normalize_advantage") is True:
+        message = "`average_gae` normalises advantages, and `normalize_advantage` of the loss does it again"
+        sink.add(value_rules.NORMALISED_TWICE.at(place, message, help="leave it out"))
+
+
+def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -> None:
+    lr = optimizer.lr
+    bound = 1.0 if optimizer.kind == "sgd" else 0.1
+    if lr.setting.default > bound:
+        message = f"`{optimizer.kind}` moves weights by about {lr.setting.default:g} at each step"
+        sink.add(value_rules.LARGE_STEP.at(lr.setting.span, message, help="write `lr: 3.0e-4`"))
+    if lr.schedule is None or len(lr.further) < 2:
+        return
+    end, over = lr.further[:2]
+    if end is not None and over is not None and end.default == 0 and over.default < total.default:
+        message = f"`lr` is 0 after {over.default} frames, and the training ends after {total.default}"
+        notes = [Note("the end of the training", total.span)]
+        help = "leave `over` out: the schedule lasts as long as the training"
+        sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
+
+
+def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
+    if pipeline.acting.exploration is not None:
+        yield pipeline.acting.exploration.amount
+    if isinstance(pipeline.data, ReplayData) and pipeline.data.beta is not None:
+        yield pipeline.data.beta
+    for optimizer in pipeline.optimizers:
+        yield optimizer.lr
+
+
+def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:
+    over = amount.further[1] if len(amount.further) > 1 else None
+    if over is not None and over.default > total.default:
+        message = (
+            f"the schedule of `{amount.name}` lasts {over.default} frames, and the training {total.default}"
+        )
+        notes = [Note("the end of the training", total.span)]
+        help = "leave `over` out: the schedule lasts as long as the training"
+        sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
+
+
+def check_use(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    params: Mapping[str, Parameter],
+    losses: tuple[PipelineLoss, ...],
+    numbers: Numbers,
+    sink: Sink,
+) -> None:
+    """Report parameters of the pipeline at `path` that no field names, and networks that nobody trains."""
+    for name in params:
+        if name not in numbers.named:
+            span = file.key_span(*path, "params", name)
+            message = f"no field names `{name}`"
+            help = f"write it where a number is meant, `{name}`, or leave it out"
+            sink.add(episode_rules.UNREAD_PARAMETER.at(span, message, help=help))
+    trained = {name for loss in losses for name in loss.trainable}
+    for loss in losses:
+        for network in loss.networks:
+            if network.name not in trained and network.role.trains:
+                message = f"no term of `{loss.loss.name}`, as it is given here, trains `{network.name}`"
+                notes = [Note("the loss", loss.span)]
+                better = "leave it out" if network.role.optional else None
+                sink.add(episode_rules.UNTRAINED.at(network.span, message, notes=notes, help=better))

@@ -1,0 +1,72 @@
+"""Which networks of a pipeline are those of which loss, and whether every loss has what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specgen.check.pipelines.losses import LossArguments
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import NetworkBody
+
+
+def assigned(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    networks: Mapping[str, NetworkBody],
+    losses: tuple[LossArguments, ...],
+    sink: Sink,
+) -> tuple[dict[str, str], ...] | None:
+    """The declared networks of each loss, by the names that the loss has for them; None after reporting a mistake.
+
+    A network is called as its loss calls it. Where several losses have that name, that of the loss stands in front:
+    `adversary.actor_network`.
+    """
+    found: tuple[dict[str, str], ...] = tuple({} for _ in losses)
+    unknown: list[str] = []
+    complete = True
+    for name in networks:
+        owners = [index for index, loss in enumerate(losses) if name in _names(loss)]
+        span = file.key_span(*path, "networks", name)
+        if len(owners) > 1:
+            named = [f"`{losses[index].name}.{name}`" for index in owners]
+            message = f"`{name}` may be {' or '.join(named)}"
+            sink.add(rules.NETWORK.at(span, message, help="write which"))
+            return None
+        if not owners:
+            unknown.append(name)
+            known = {one: loss for loss in losses for one in _names(loss)}
+            who = " and ".join(
+                f"`{loss.loss.name}`" for loss in {one.loss.name: one for one in losses}.values()
+            )
+            has = "has" if len({loss.loss.name for loss in losses}) == 1 else "have"
+            full = [one for one in known if "." in one] or list(known)
+            help = suggestion(name, known) or f"there are {', '.join(f'`{one}`' for one in full)}"
+            sink.add(rules.NETWORK.at(span, f"{who} {has} no network `{name}`", help=help))
+            complete = False
+            continue
+        (index,) = owners
+        called = name.rsplit(".", 1)[-1]
+        if called in found[index]:
+            message = f"`{name}` and `{found[index][called]}` are the same network"
+            sink.add(rules.NETWORK.at(span, message, help="leave one out"))
+            return None
+        found[index][called] = name
+    for loss, mine in zip(losses, found, strict=True):
+        for role in loss.loss.networks:
+            if role.name in mine or role.optional:
+                continue
+            complete = False
+            name = f"{loss.name}.{role.name}" if loss.name else role.name
+            message = f"`{loss.loss.name}` needs a network `{name}`"
+            help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
+            if not any(suggestion(one, (name, role.name)) for one in unknown):
+                sink.add(rules.NETWORK.at(file.key_span(*path), message, help=help))
+    return found if complete else None
+
+
+def _names(loss: LossArguments) -> tuple[str, ...]:
+    """What the networks of a loss may be called."""
+    roles = tuple(role.name for role in loss.loss.networks)
+    return (*roles, *(f"{loss.name}.{role}" for role in roles)) if loss.name else roles

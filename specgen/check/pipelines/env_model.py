@@ -1,0 +1,65 @@
+"""The environment of a pipeline, as its policy sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from specgen.check.model import AgentGroup, Entry
+from specgen.diagnostics import Span
+from specgen.values import dataclass
+
+
+@dataclass(frozen=True)
+class PipelineEnv:
+    """The environment of a pipeline, native, Gymnasium's or a chain, as its policy sees it.
+
+    Attributes:
+        name: its class.
+        module: the dotted module of that.
+        entries: what it returns, by dotted key; done flags and rewards among them.
+        actions: what it is given.
+        masks: the actions that have a mask, each with the key of that.
+        groups: its groups of agents.
+        batched: whether one object holds several environments, by `batch_size`.
+        arguments: what its constructor is given.
+        dropped: the keys that a transform drops, each with which one does.
+        span: where the pipeline names it.
+    """
+
+    name: str
+    module: str
+    entries: Mapping[str, Entry]
+    actions: tuple[Entry, ...]
+    masks: Mapping[str, str]
+    groups: tuple[AgentGroup, ...]
+    batched: bool
+    span: Span
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def observations(self) -> tuple[Entry, ...]:
+        """What a policy may read."""
+        return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
+
+    def of_agent(self, group: AgentGroup | None) -> PipelineEnv:
+        """The environment as one agent of a group sees it: the group's entries, without the dimension of agents."""
+        if group is None:
+            return self
+        return replace(
+            self,
+            entries={
+                key: _of_agent(one) for key, one in self.entries.items() if one.key[:-1][:1] == (group.name,)
+            },
+            actions=tuple(_of_agent(one) for one in self.actions if one.key[:-1][:1] == (group.name,)),
+        )
+
+
+def _of_agent(entry: Entry) -> Entry:
+    """An entry of a group without the dimension of agents."""
+    return replace(
+        entry,
+        spec=replace(entry.spec, shape=entry.spec.shape[1:]),
+        type=replace(entry.type, dims=entry.type.dims[1:]),
+    )

@@ -1,0 +1,187 @@
+"""Whether the episodes of an environment fit what a pipeline makes of them."""
+
+from __future__ import annotations
+
+import math
+
+from specgen.check.chains.model import CheckedChain, Instance
+from specgen.check.model import CheckedEnv, dotted
+from specgen.check.pipelines.acting import widths
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.model import (
+    Acting,
+    Limits,
+    PipelineLoss,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+)
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import pipeline_episodes as episode_rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.expr import tree
+
+AnyEnv = CheckedEnv | CheckedChain
+
+
+def check_episodes(
+    env: PipelineEnv, declared: AnyEnv, losses: tuple[PipelineLoss, ...], limits: Limits, sink: Sink
+) -> None:
+    """Report episodes that never end, statistics that evaluations lack, and returns of other rewards.
+
+    Args:
+        env: the environment of evaluations.
+        declared: its declaration.
+        losses: the losses, with their value estimators.
+        limits: when the training ends.
+        sink: takes every mistake.
+    """
+    if not _may_set(declared, ("terminated", "truncated", "done")):
+        message = f"nothing ends an episode of `{env.name}`: no `terminated`, no `truncated`"
+        help = "put it into a chain with `{StepCounter: {max_steps: 200}}`, of specgen_std/transforms/step_counter"
+        sink.add(episode_rules.NEVER_ENDS.at(env.span, message, help=help))
+    elif not _may_set(declared, ("terminated", "done")):
+        _check_discount(env, losses, sink)
+    for instance in _instances(declared):
+        if (
+            instance.learns
+            and instance.transform.learns != "at_reset"
+            and _changes_more_than_rewards(instance)
+        ):
+            message = (
+                f"`{instance.transform.name}`, {_place(instance)} of `{env.name}`, learns its statistics, and the "
+                "environment of evaluations has others"
+            )
+            help = "take `ObservationNorm` with `loc` and `scale`, or normalise within the network: `layer_norm: true`"
+            sink.add(episode_rules.OTHER_STATISTICS.at(env.span, message, help=help))
+    if limits.stop_return is not None:
+        _check_return(declared, limits.stop_return.span, env.span, sink)
+
+
+def _check_discount(env: PipelineEnv, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:
+    found = (loss.estimation.settings.get("gamma") for loss in losses if loss.estimation is not None)
+    gamma = next((one for one in found if one is not None), None)
+    if gamma is not None and gamma.default == 1:
+        message = f"no state of `{env.name}` is terminal, and `gamma` is 1: values have no limit"
+        notes = [Note("the environment", env.span)]
+        sink.add(
+            episode_rules.ENDLESS_VALUES.at(gamma.span, message, notes=notes, help="write `gamma: 0.99`")
+        )
+
+
+def _check_return(declared: AnyEnv, span: Span, env: Span, sink: Sink) -> None:
+    instances = _instances(declared)
+    sums = [
+        index
+        for index, one in enumerate(instances)
+        if any(entry.key == ("episode_reward",) for row in one.rows for entry in row.outputs.values())
+    ]
+    before = instances[: sums[-1]] if sums else instances
+    changed = [
+        one
+        for one in before
+        if any(entry.key == ("reward",) for row in one.rows for entry in row.outputs.values())
+    ]
+    if changed:
+        one = changed[0]
+        message = (
+            f"`{one.transform.name}`, {_place(one)} of `{declared.name}`, changes the rewards that are summed"
+        )
+        notes = [Note("the environment", env)]
+        help = "sum before it: `RewardSum` in front, and `allow: [SG311]` on the chain"
+        sink.add(episode_rules.SCALED_RETURN.at(span, message, notes=notes, help=help))
+
+
+def check_target_entropy(losses: tuple[PipelineLoss, ...], acting: Acting, sink: Sink) -> None:
+    """Report an entropy that no policy over these actions has."""
+    found = (loss.settings.get("target_entropy") for loss in losses)
+    wanted = next((one for one in found if one is not None), None)
+    head = acting.networks[0].head
+    if wanted is None or not isinstance(head, PolicyHead | QValueHead):
+        return
+    spec = head.action.spec
+    if spec.kind in ("categorical", "onehot") and not spec.shape:
+        largest, what = math.log(spec.classes), f"{spec.classes} actions"
+    elif spec.kind == "bounded":
+        found_widths = list(widths(spec.low, spec.high))
+        count = math.prod(head.action.type.shape)
+        logarithms = [math.log(width) for width in found_widths if width > 0]
+        largest = logarithms[0] * count if len(logarithms) == 1 else sum(logarithms)
+        what = f"`{head.action.dotted}`, between its bounds"
+    else:
+        return
+    if wanted.default > largest:
+        message = (
+            f"`target_entropy` is {wanted.default:g}, and the largest entropy of {what} is {largest:.3g}"
+        )
+        sink.add(
+            number_rules.TARGET_ENTROPY.at(wanted.span, message, help="leave it out, or write a smaller one")
+        )
+
+
+def check_evaluation(env: PipelineEnv, other: PipelineEnv, acting: Acting, sink: Sink) -> None:
+    """Report an environment of evaluations that gives the policy something else than that of the training.
+
+    Args:
+        env: the environment of the training.
+        other: that of evaluations.
+        acting: who acts.
+        sink: takes every mistake.
+    """
+    notes = [Note("the environment of the training", env.span)]
+    for network in acting.networks:
+        message = _difference(env, other, network)
+        if message is not None:
+            help = f"evaluate in a chain with the transforms of `{env.name}`"
+            sink.add(episode_rules.OTHER_ENV.at(other.span, message, notes=notes, help=help))
+            return
+
+
+def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) -> str | None:
+    """What a policy would not find in another environment; None where it finds all."""
+    head = network.head
+    read = [entry.dotted for entry in network.inputs]
+    if isinstance(head, PolicyHead | QValueHead) and head.mask is not None:
+        read.append(dotted(head.mask))
+    for key in read:
+        mine, its = env.entries.get(key), other.entries.get(key)
+        if mine is not None and its is None:
+            return f"`{network.name}` reads `{key}`, which `{other.name}` does not give"
+        if mine is not None and its is not None and mine.type != its.type:
+            return f"`{key}` is {its.type} in `{other.name}`, and {mine.type} in `{env.name}`"
+    if isinstance(head, PolicyHead | QValueHead):
+        action = head.action.dotted
+        wanted, found = ({one.dotted: one.spec for one in each.actions} for each in (env, other))
+        if action in wanted and found.get(action) != wanted[action]:
+            what = f"takes {found[action]}" if action in found else "has none"
+            return f"`{action}` is {wanted[action]}, and `{other.name}` {what}"
+    return None
+
+
+def _instances(declared: AnyEnv) -> tuple[Instance, ...]:
+    return declared.instances if isinstance(declared, CheckedChain) else ()
+
+
+def _changes_more_than_rewards(instance: Instance) -> bool:
+    return any(entry.role != "reward" for row in instance.rows for entry in row.outputs.values())
+
+
+def _place(instance: Instance) -> str:
+    return f"transforms[{instance.position}]"
+
+
+def _may_set(declared: AnyEnv, flags: tuple[str, ...]) -> bool:
+    """Whether something may set one of these flags; what is not written in the language may."""
+    base = declared.env.value if isinstance(declared, CheckedChain) else declared
+    if base.gymnasium is not None or base.python is not None:
+        return True
+    for statement in base.step:
+        never = isinstance(statement.expr, tree.Literal) and statement.expr.value is False
+        if statement.target.rpartition(".")[2] in flags and not never:
+            return True
+    return any(
+        entry.key[-1] in flags and (one.derives_done or entry.key[-1] == "done")
+        for one in _instances(declared)
+        for row in one.rows
+        for entry in row.outputs.values()
+    )

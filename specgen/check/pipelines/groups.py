@@ -1,0 +1,62 @@
+"""Groups of agents in a pipeline: each has a loss of its own, which is one of agents."""
+
+from __future__ import annotations
+
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.losses import LossArguments
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_groups as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+
+
+def check_groups(
+    file: SchemaFile, path: tuple[str, ...], env: PipelineEnv, losses: tuple[LossArguments, ...], sink: Sink
+) -> bool:
+    """Whether losses and groups of agents fit together; what does not is reported."""
+    acting = {entry.key[0] for entry in env.actions if len(entry.key) > 1}
+    groups = [group.name for group in env.groups if group.name in acting]
+    span = file.key_span(*path, "loss")
+    fits = True
+    named = [loss.name for loss in losses if loss.group is not None]
+    for name in groups:
+        if name in named:
+            continue
+        fits = False
+        classes = ", ".join(f"{one}: {{MAPPOLoss: {{}}}}" for one in groups)
+        message = f"`{env.name}` has the group of agents `{name}`, and no loss is called so: nobody learns to act for it"
+        sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=f"write `loss: {{{classes}}}`"))
+    for loss in losses:
+        agents = "agents" in loss.loss.samples
+        here = file.key_span(*loss.place)
+        if loss.group is not None and not agents:
+            fits = False
+            message = (
+                f"`{loss.loss.name}` is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
+            )
+            help = "take a loss of several agents: `MAPPOLoss`, `IPPOLoss`"
+            sink.add(rules.LOSS_OF_AGENTS.at(here, message, help=help))
+        elif loss.group is None and agents and not groups:
+            fits = False
+            message = f"`{loss.loss.name}` is of agents side by side, and `{env.name}` has none"
+            sink.add(rules.LOSS_OF_AGENTS.at(here, message, help="take the loss of one agent: `ClipPPOLoss`"))
+    return fits
+
+
+def measured_group(
+    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, losses: tuple[LossArguments, ...], sink: Sink
+) -> str | None:
+    """The group of agents whose return evaluations are judged by; None without groups, or after a mistake."""
+    groups = [loss.group.name for loss in losses if loss.group is not None]
+    said = None if pipeline.evaluate is None else pipeline.evaluate.of
+    if said is not None and said not in groups:
+        message = f"`{said}` is no group of agents that learns"
+        help = suggestion(said, groups) or (f"write one of {', '.join(groups)}" if groups else "leave it out")
+        sink.add(rules.MEASURED_GROUP.at(file.span(*path, "evaluate", "of"), message, help=help))
+        return None
+    if said is None and len(groups) > 1 and pipeline.stop is not None and pipeline.stop.return_ is not None:
+        message = f"a return of which group? {' and '.join(f'`{name}`' for name in groups)} learn"
+        help = f"write `evaluate: {{of: {groups[0]}}}`"
+        sink.add(rules.MEASURED_GROUP.at(file.key_span(*path, "stop", "return"), message, help=help))
+        return None
+    return said or next(iter(groups), None)

@@ -1,0 +1,128 @@
+"""SG59x: pipelines whose environment has groups of agents."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+GROUP_WITHOUT_LOSS = Rule(
+    "SG590",
+    "a group of agents without a loss",
+    """\
+Every group of agents acts at every step, so that each needs a loss whose policy acts for it. A loss is that of the group that
+it is named like: it reads the group's observations, actions, rewards and flags, and its networks are those of the group.
+
+```yaml
+env: SimpleTagTrain                      # groups: adversary, agent
+loss: {MAPPOLoss: {}}
+```
+
+```yaml
+env: SimpleTagTrain
+networks:
+  adversary.actor_network: {mlp: [64, 64]}
+  adversary.critic_network: {mlp: [64, 64], per: all}
+  agent.actor_network: {mlp: [64, 64]}
+  agent.critic_network: {mlp: [64, 64], per: all}
+loss: {adversary: {MAPPOLoss: {}}, agent: {MAPPOLoss: {}}}
+```
+""",
+    without="KeyError of `action` or of `reward` at the first step or the first update: they stand below the group's name.",
+)
+
+LOSS_OF_AGENTS = Rule(
+    "SG591",
+    "a loss of one agent for a group, or the other way round",
+    """\
+A group's data have a dimension of agents behind those of the batch. Losses that say so (`samples: [batch, agents]`) normalize
+advantages for each agent by itself, and know which flags are of the whole team.
+
+```yaml
+loss: {adversary: {ClipPPOLoss: {}}, agent: {ClipPPOLoss: {}}}
+```
+
+```yaml
+loss: {adversary: {MAPPOLoss: {}}, agent: {MAPPOLoss: {}}}
+```
+""",
+    without="Numbers of agents and of samples are broadcast against each other, or normalized together.",
+)
+
+MEASURED_GROUP = Rule(
+    "SG592",
+    "the return of which group",
+    """\
+Every group has a return of its own. `evaluate: {of: …}` says whose it is that ends the training; without an end by a return
+the curve is that of the first group.
+
+```yaml
+loss: {adversary: {MAPPOLoss: {}}, agent: {MAPPOLoss: {}}}
+stop: {frames: 1_000_000, return: 50}
+```
+
+```yaml
+loss: {adversary: {MAPPOLoss: {}}, agent: {MAPPOLoss: {}}}
+evaluate: {of: adversary}
+stop: {frames: 1_000_000, return: 50}
+```
+""",
+    without="A mean over groups that play against each other says nothing of either.",
+)
+
+TEAM_FLAGS = Rule(
+    "SG593",
+    "flags of the team against rewards of agents",
+    """\
+The environment says of the whole team when an episode is over, `[1]`, and gives a reward to each of n agents, `[n, 1]`.
+`multi_agent_gae` gives every agent the team's flags; other estimators need flags of each agent.
+
+```yaml
+loss: {adversary: {MAPPOLoss: {}}}
+value_estimator: {gae: {gamma: 0.95}}
+```
+
+```yaml
+loss: {adversary: {MAPPOLoss: {}}}
+value_estimator: {multi_agent_gae: {gamma: 0.95}}
+```
+""",
+    without="A shape error in the estimator, or advantages of one agent from the flags of another environment.",
+)
+
+AGENTS_OF_NETWORK = Rule(
+    "SG594",
+    "agents of a network that is of none",
+    """\
+`per` says how the agents of a group share a network: `group`, one for all, each for itself; `agent`, parameters of its own for
+each; `all`, parameters of its own for each, which sees what all observe. A network outside groups has no agents.
+
+```yaml
+networks: {critic_network: {mlp: [64, 64], per: all}}
+```
+
+```yaml
+networks: {adversary.critic_network: {mlp: [64, 64], per: all}}
+```
+""",
+    without="The last dimension but one, that of the batch, is taken for the agents.",
+)
+
+CENTRAL_POLICY = Rule(
+    "SG595",
+    "a policy that sees what all agents observe",
+    """\
+With `per: all` each agent's action depends on what all of them observe, so that none of them can act by itself. That is right
+where one place controls them all: then allow it.
+
+```yaml
+networks: {adversary.actor_network: {mlp: [64, 64], per: all}}
+```
+
+```yaml
+networks:
+  adversary.actor_network: {mlp: [64, 64]}
+  adversary.critic_network: {mlp: [64, 64], per: all}
+```
+""",
+    without="Nothing; whoever wants to let an agent act by itself finds that out later.",
+    severity="warning",
+)

@@ -1,0 +1,77 @@
+"""What an update of a pipeline does: its loss, the steps of its optimizers, and that of its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.literals import literal
+from specgen.plan.pipelines.model import LossPlan, UpdatePlan
+from specgen.plan.pipelines.parts import followed, optimizer_part
+
+
+def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
+    """Plan an update.
+
+    A term that trains only what is moved in some updates is summed in these, so that the others need no gradients of it.
+    """
+    moved_every = {
+        part: None if one.every is None else one.every.name
+        for one in pipeline.optimizers
+        for part in one.parts
+    }
+    every: dict[str, str | None] = {}
+    for loss in pipeline.losses:
+        for term in loss.terms:
+            found = {moved_every.get(part) for part in loss.trained[term]}
+            every[f"{loss.part('losses')}[{literal(term)}]"] = found.pop() if len(found) == 1 else None
+    if None not in every.values():
+        every = dict.fromkeys(every)
+    delayed = sorted({name for name in every.values() if name is not None})
+    steps = groupby(_steps(pipeline), key=lambda step: step[0])
+    return UpdatePlan(
+        losses=tuple(map(_loss, pipeline.losses)),
+        terms=tuple(term for term, name in every.items() if name is None),
+        delayed_terms=tuple(
+            (name, tuple(term for term, other in every.items() if other == name)) for name in delayed
+        ),
+        optimizers=tuple(optimizer_part(one) for one in pipeline.optimizers),
+        norms=tuple(
+            (_norm(one), _clipped(one))
+            for one in pipeline.optimizers
+            if one.max_grad_norm is not None and one.every is None
+        ),
+        steps=tuple((name, tuple(text for _, text in group)) for name, group in steps),
+        targets=pipeline.targets is not None,
+    )
+
+
+def _loss(loss: PipelineLoss) -> LossPlan:
+    metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
+    return LossPlan(loss.part("loss"), loss.part("losses"), metrics)
+
+
+def _norm(optimizer: PipelineOptimizer) -> str:
+    """What the norm of gradients is called in the log."""
+    return f"{optimizer.name}_grad_norm" if optimizer.name else "grad_norm"
+
+
+def _clipped(optimizer: PipelineOptimizer) -> str:
+    """The call that scales gradients down, and returns their norm."""
+    assert optimizer.max_grad_norm is not None
+    parameters = f'parts.{optimizer_part(optimizer)}.param_groups[0]["params"]'
+    return f"nn.utils.clip_grad_norm_({parameters}, config.{optimizer.max_grad_norm.name})"
+
+
+def _steps(pipeline: CheckedPipeline) -> Iterator[tuple[str | None, str]]:
+    """The steps in order: those of each update, those of some, and the one of the targets."""
+    for one in sorted(pipeline.optimizers, key=lambda one: "" if one.every is None else one.every.name):
+        every = None if one.every is None else one.every.name
+        if every is not None and one.max_grad_norm is not None:
+            yield every, _clipped(one)
+        yield every, f"parts.{optimizer_part(one)}.step()"
+    if pipeline.targets is not None:
+        every = None if pipeline.targets.every is None else pipeline.targets.every.name
+        for loss in followed(pipeline):
+            yield every, f"parts.{loss.part('updater')}.step()"

@@ -1,0 +1,70 @@
+"""The pipelines of the standard library as templates of projects: `specgen init --template`."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from specgen.project.library import PACKAGE, library_schemas
+from specgen.values import dataclass
+
+_FOLDER = "pipelines"
+_IMPORT = re.compile(r"^( *- )(\.[\w./-]*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A pipeline that a project can begin with.
+
+    Attributes:
+        name: of the template, its schema file and the module that is generated from it.
+        doc: what it trains, a sentence.
+        text: of the schema file in the project: that of the library, with imports from there.
+        pipeline: the name that it declares.
+        total: the hyper-parameter that says how long it trains.
+    """
+
+    name: str
+    doc: str
+    text: str
+    pipeline: str
+    total: str
+
+
+def templates() -> dict[str, Template]:
+    """The templates by their names.
+
+    Each is a file of the standard library that declares one pipeline with an environment to collect from.
+    """
+    found = (
+        _template(PurePosixPath(path), text)
+        for path, text in library_schemas().items()
+        if path.startswith(f"{_FOLDER}/")
+    )
+    return {template.name: template for template in found if template is not None}
+
+
+def _template(path: PurePosixPath, text: str) -> Template | None:
+    declared: dict[str, Any] = yaml.safe_load(text)["pipelines"]
+    concrete = {name: one for name, one in declared.items() if not one.get("abstract")}
+    if len(concrete) != 1:
+        return None
+    ((pipeline, fields),) = concrete.items()
+    if "recorded" in fields.get("data", {}):
+        return None  # a project would have to bring the data
+    total = "total_frames" if "frames" in fields.get("stop", {}) else "total_updates"
+    return Template(path.stem, fields["doc"], _imported_from_library(path, text), pipeline, total)
+
+
+def _imported_from_library(path: PurePosixPath, text: str) -> str:
+    """A schema of the library as another project writes it: what it imports has its whole path."""
+
+    def whole(found: re.Match[str]) -> str:
+        place = posixpath.normpath(f"{PACKAGE}/{path.parent}/{found[2]}")
+        return f"{found[1]}{place}"
+
+    return _IMPORT.sub(whole, text)
