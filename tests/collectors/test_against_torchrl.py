@@ -89,7 +89,9 @@ def test_batches(name: str, kind: str) -> None:
         {"postproc": lambda data: data.select("action", ("next", "reward"))},
         {"exploration_type": None},
     ],
-    ids=str,
+    ids=lambda keywords: ", ".join(
+        f"{name}={value}" if not callable(value) else name for name, value in keywords.items()
+    ),
 )
 @pytest.mark.parametrize("name", ["one", "batch"])
 def test_keyword(name: str, keywords: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b9f3671cf2524338d9d5db44ae8876b6859b6f02f667c36c1fda73e42e23230e
+# specgen: sha256=3e22e8c323d84b10fa4abb048826d1ac27487dd33cbeb50d91fbee96cb951077
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class CQLPendulum:
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

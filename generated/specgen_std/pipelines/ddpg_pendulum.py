@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9917f75acb2a1497151462ee792187891eeabbed239bc65df21471a98f669486
+# specgen: sha256=23676730718b720a6e7a933a9acc238bd4399d2d11e6578b358a5228c2ee5560
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -161,10 +161,10 @@ class DDPGPendulum:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
-            self.loss.value_network_params.parameters(), lr=config.critic_lr, fused=True
+            self.value_network.parameters(), lr=config.critic_lr, fused=True
         )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),

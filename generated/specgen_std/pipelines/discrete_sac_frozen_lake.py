@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6f1603e9414870c346e92a74b5c8eac60363c2cd5c155cfbe459c250b0bff56b
+# specgen: sha256=c4fd79903d510db0dc8f1376e15e768e0739cfcbfbdcee38a25cde43829aaefb
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class DiscreteSACFrozenLake:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b66b1f0509f3ae55bc7976c8259a601b3256d31845c1ee22b1d91b8a2d2947ea
+# specgen: sha256=e114d10af3dfdb2dab617bd7e2332c8881afa5df3231f38c5ec276e212160100
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class REDQPendulum:
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ce92adf157e88eab9077710a4d8cb4339c41fa1dc42e0e0e29c171fe31085722
+# specgen: sha256=5544bacb4edddab40d946b8426b8f4c5c19f2e2d97d84208be60b53a59951fd3
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class SACMountainCar:
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

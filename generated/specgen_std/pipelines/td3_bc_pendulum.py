@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1263810c0c6be2deab1363e1752f7af558a3b5872396e45c0aed6270afdde2b3
+# specgen: sha256=f26039821f4a713e08e3614e80b21a13bf304bedc553a7caf859f763e965f05d
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class TD3BCPendulum:
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

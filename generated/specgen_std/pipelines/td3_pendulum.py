@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6941eddd8329e030200f56c51d8d63a895516ecdf84f35ac4fcbc42bf76bdbc6
+# specgen: sha256=f82d0d03af61bdb6f2849794fce40beb76b1b4803e4c78dca858f78cd19a8103
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class TD3Pendulum:
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
             self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True

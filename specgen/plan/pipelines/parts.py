@@ -208,9 +208,13 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
         if len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
             continue
-        roles = {network.name: network.role.name for network in loss.networks}
+        # members are copies that the loss makes; a single network keeps its own parameters
+        owners = {
+            one.name: f"{part}.{one.role.name}_params" if one.role.members else f"self.{one.name}"
+            for one in loss.networks
+        }
         found += [
-            f"*{part}.{roles[name]}_params.parameters()" if name in roles else f"{part}.{loss.learned[name]}"
+            f"*{owners[name]}.parameters()" if name in owners else f"{part}.{loss.learned[name]}"
             for name in mine
         ]
     moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
