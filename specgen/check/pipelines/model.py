@@ -240,12 +240,6 @@ class PipelineLoss:
         """The networks and learned numbers that its terms train, in their order."""
         return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
 
-    @property
-    def on_policy(self) -> bool:
-        """Whether it weighs an advantage with the log-probability of what a policy did."""
-        weighs = any(role.name == "advantage" and role.type is not None for role in self.loss.roles)
-        return weighs and any(isinstance(network.head, PolicyHead) for network in self.networks)
-
 
 @dataclass(frozen=True)
 class Estimation:
