@@ -20,7 +20,7 @@ help:  ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(DEMO)  ## Build the standard library, then train its CartPole with its DQN loss (minutes)
+demo: $(DEMO)  ## Build the standard library, then train its pipeline of PPO on CartPole (seconds)
 	$(BIN)/specgen build
 	$(BIN)/python examples/demo_cartpole.py
 

@@ -29,6 +29,7 @@ from benchmarks import (
     replay_buffers,
     screens,
     specs,
+    training,
     transforms,
 )
 from benchmarks.harness import QUICK, THOROUGH, Budget, Row
@@ -46,6 +47,7 @@ FAMILIES: dict[str, Callable[[Budget], Iterator[Row]]] = {
     "policies": policies.rows,
     "replay_buffers": replay_buffers.rows,
     "collectors": collectors.rows,
+    "training": training.rows,
     "specs": specs.rows,
     "compiler": compiler.rows,
     "incremental": incremental.rows,

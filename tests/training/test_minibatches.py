@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from specgen_runtime.training import column_minibatches, minibatches
-from tensordict import TensorDict
+from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 
 def batch(rows: int = 4, steps: int = 6) -> TensorDict:
@@ -76,3 +76,28 @@ def test_what_does_not_divide() -> None:
         minibatches(batch(), 6, generator=None, epochs=0)
     with pytest.raises(ValueError, match=r"dim 2 is none of the batch size \[4, 6\]"):
         column_minibatches(batch(), 2, generator=None, dim=2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "nested", "not only tensors", "lazy"])
+def test_rows_are_those_that_tensordict_gives(kind: str) -> None:
+    data = TensorDict({"x": torch.arange(12).reshape(3, 4, 1), "flag": torch.rand(3, 4) < 0.5}, [3, 4])
+    if kind == "nested":
+        data["next"] = TensorDict({"x": data["x"] + 1, "deep": {"y": torch.randn(3, 4, 2, 2)}}, [3, 4])
+    elif kind == "not only tensors":
+        data["text"] = NonTensorStack(*[NonTensorStack(*[f"{i}{j}" for j in range(4)]) for i in range(3)])
+    elif kind == "lazy":
+        data["rows"] = LazyStackedTensorDict(*[TensorDict({"z": torch.randn(4, 5)}, [4]) for _ in range(3)])
+    ours = list(minibatches(data, 4, generator=torch.Generator().manual_seed(1), epochs=2))
+    drawn = torch.Generator().manual_seed(1)
+    orders = [torch.randperm(12, generator=drawn) for _ in range(2)]
+    theirs = [part for order in orders for part in data.reshape(-1)[order].split(4)]
+    assert len(ours) == len(theirs) == 6
+    for mine, peer in zip(ours, theirs, strict=True):
+        assert mine.batch_size == peer.batch_size == torch.Size([4])
+        assert set(mine.keys(True, True)) == set(peer.keys(True, True))
+        for key in peer.keys(True, True):
+            if isinstance(peer.get(key), torch.Tensor):
+                assert torch.equal(mine[key], peer[key])
+            else:
+                assert mine[key] == peer[key]
+        assert mine.clone().set("more", torch.zeros(4)).shape == mine.shape

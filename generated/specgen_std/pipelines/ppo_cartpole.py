@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=94ffccc5bbfe8eeca80c126b5fe3a2ee0a16f4e13e32b51ea400880405407e1a
+# specgen: sha256=02d660b942e1b2e1cf62cf4b9fc11b84db0bebfb050ec7608c4b0b8753610e39
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class PPOCartPoleConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 8
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 32
+    num_steps: int = 16
     """steps of each environment between two updates of the policy (>= 1)"""
-    epochs: int = 20
+    epochs: int = 10
     """passes over each batch (>= 1)"""
     minibatch_size: int = 256
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
@@ -53,13 +53,15 @@ class PPOCartPoleConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.8
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    lr_end: float = 0.0
+    actor_lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
-    max_grad_norm: float = 0.5
+    actor_max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 100_000
+    critic_lr: float = 0.005
+    """step size of the optimizer (> 0)"""
+    total_frames: int = 80_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
@@ -67,7 +69,7 @@ class PPOCartPoleConfig:
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 10_000
+    checkpoint_every: int = 8000
     """frames between two checkpoints (>= 1)"""
 
     def __post_init__(self) -> None:
@@ -79,9 +81,10 @@ class PPOCartPoleConfig:
         int_param("minibatch_size", self.minibatch_size, at_least=1)
         float_param("gamma", self.gamma, at_least=0, at_most=1)
         float_param("lmbda", self.lmbda, at_least=0, at_most=1)
-        float_param("lr", self.lr, above=0)
-        float_param("lr_end", self.lr_end, at_least=0)
-        float_param("max_grad_norm", self.max_grad_norm, above=0)
+        float_param("actor_lr", self.actor_lr, above=0)
+        float_param("actor_lr_end", self.actor_lr_end, at_least=0)
+        float_param("actor_max_grad_norm", self.actor_max_grad_norm, above=0)
+        float_param("critic_lr", self.critic_lr, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
         float_param("stop_return", self.stop_return)
         int_param("evaluate_every", self.evaluate_every, at_least=1)
@@ -112,7 +115,8 @@ def critic_network() -> ValueOperator:
 
 
 class PPOCartPole:
-    """Proximal policy optimization on CartPole.
+    """Proximal policy optimization on CartPole; the critic, whose values are large, learns faster than the
+    policy.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
@@ -142,14 +146,20 @@ class PPOCartPole:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.actor_optimizer = torch.optim.Adam(
+            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+        )
+        self.critic_optimizer = torch.optim.Adam(
+            self.loss.critic_network_params.parameters(), lr=config.critic_lr, fused=True
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
         return {
             "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "actor_optimizer": self.actor_optimizer.state_dict(),
+            "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
             "drawing": self.drawing.get_state(),
@@ -159,7 +169,8 @@ class PPOCartPole:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
         self.loss.load_state_dict(state["loss"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.actor_optimizer.load_state_dict(state["actor_optimizer"])
+        self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         self.exploring.set_state(state["exploring"])
         self.drawing.set_state(state["drawing"])
@@ -177,12 +188,12 @@ class PPOCartPoleMetrics(NamedTuple):
     ESS: Tensor
     max_ratio: Tensor
     mean_ratio: Tensor
-    grad_norm: Tensor
+    actor_grad_norm: Tensor
     """the norm of the gradients before they are scaled down"""
 
 
 def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
-    """Take a step of the optimizer on a batch.
+    """Take a step of the optimizers on a batch.
 
     Args:
         parts: the parts; they change.
@@ -191,10 +202,14 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_objective"] + losses["loss_critic"]
-    parts.optimizer.zero_grad()
+    parts.actor_optimizer.zero_grad()
+    parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
-    parts.optimizer.step()
+    actor_grad_norm = nn.utils.clip_grad_norm_(
+        parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
+    )
+    parts.actor_optimizer.step()
+    parts.critic_optimizer.step()
     return PPOCartPoleMetrics(
         loss_objective=losses["loss_objective"].detach(),
         loss_critic=losses["loss_critic"].detach(),
@@ -204,7 +219,7 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
         ESS=losses["ESS"].detach(),
         max_ratio=losses["max_ratio"].detach(),
         mean_ratio=losses["mean_ratio"].detach(),
-        grad_norm=grad_norm,
+        actor_grad_norm=actor_grad_norm,
     )
 
 
@@ -235,16 +250,18 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
-            "lr",
-            "lr_end",
-            "max_grad_norm",
+            "actor_lr",
+            "actor_lr_end",
+            "actor_max_grad_norm",
+            "critic_lr",
         ),
     ) as run:
         batches = iter(parts.collector)
         while run.frames < config.total_frames and run.best < config.stop_return:
-            parts.optimizer.param_groups[0]["lr"] = linear(
-                run.frames, config.lr, config.lr_end, config.total_frames
+            parts.actor_optimizer.param_groups[0]["lr"] = linear(
+                run.frames, config.actor_lr, config.actor_lr_end, config.total_frames
             )
+            parts.critic_optimizer.param_groups[0]["lr"] = config.critic_lr
             # act
             batch = next(batches)
             run.count(batch)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
+
+from specgen_runtime.envs.packing import entries_of, flat_td
 
 __all__ = ["column_minibatches", "minibatches"]
 
@@ -76,10 +79,36 @@ def _order(data: TensorDictBase, count: int, generator: torch.Generator | None) 
 
 def _rows(data: D, rows: int, size: int, generator: torch.Generator | None, epochs: int) -> Iterator[D]:
     flat = data.reshape(-1)
+    plain = _is_plain(flat)
     for _ in range(epochs):
         # Gathered once for all minibatches, which are then slices.
-        gathered = flat[_order(data, rows, generator)]
-        yield from (gathered,) if size == rows else gathered.split(size)
+        order = _order(data, rows, generator)
+        yield from cast("list[D]", _gathered(flat, order, size)) if plain else flat[order].split(size)
+
+
+def _is_plain(data: Any) -> bool:
+    """Whether there are only tensors, in tensordicts of one batch dimension."""
+    return (
+        type(data) is TensorDict
+        and data.batch_dims == 1
+        and all(type(value) is Tensor or _is_plain(value) for value in entries_of(data).values())
+    )
+
+
+def _gathered(data: TensorDictBase, order: Tensor, size: int) -> list[TensorDict]:
+    """What `data[order].split(size)` gives, entry by entry, at a third of its cost; for data that `_is_plain`."""
+    count = len(order) // size
+    columns = {
+        name: value[order].unflatten(0, (count, size)).unbind(0)
+        if isinstance(value, Tensor)
+        else _gathered(value, order, size)
+        for name, value in entries_of(data).items()
+    }
+    rows = torch.Size([size])
+    return [
+        flat_td({name: column[part] for name, column in columns.items()}, rows, data.device)
+        for part in range(count)
+    ]
 
 
 def _columns(
