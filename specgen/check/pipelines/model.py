@@ -179,15 +179,14 @@ class PipelineLoss:
     """A loss of a pipeline with its arguments.
 
     Attributes:
-        name: its name; empty for the only one.
+        name: empty for the only one.
         loss: the loss, with the keys that its roles have in this pipeline.
         keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
-        terms: the names of its terms, as it has them with these arguments.
-        metrics: those of its metrics.
+        terms, metrics: the names of those that it has with these arguments.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
@@ -357,7 +356,7 @@ class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
     Attributes:
-        eval_env: the environment of evaluations.
+        eval_env: that of evaluations.
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.
