@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
@@ -40,7 +41,7 @@ class ActingReader:
             return None
         exploration = self._exploration(chosen)
         random_frames = self.numbers.setting("policy", "random_frames")
-        weighing = next((loss for loss in losses if loss.on_policy), None)
+        weighing = next((loss for loss in losses if is_on_policy(loss)), None)
         if isinstance(data, RecordedData):
             self._report_fields_without_effect()
         elif weighing is not None:

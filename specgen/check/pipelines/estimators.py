@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import dotted
+from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Estimation,
     OnPolicyData,
@@ -133,7 +134,7 @@ def _estimation(
                 file.key_span(*path, *place, "when"), message, help="leave it out"
             )
         )
-    if data is not None and not before and not loss.on_policy and kind != "td0":
+    if data is not None and not before and not is_on_policy(loss) and kind != "td0":
         span = file.key_span(*path, *place, kind) if given else file.key_span(*path, "loss")
         message = (
             f"`{kind}` goes back through the steps of an episode, and `{name}` gets frames drawn at random"

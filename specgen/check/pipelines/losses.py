@@ -264,3 +264,9 @@ def with_networks(
         draws=any(_draws(made.value) for made in loss.forward),
         span=file.key_span(*found.place),
     )
+
+
+def is_on_policy(loss: PipelineLoss) -> bool:
+    """Whether a loss weighs an advantage with the log-probability of what a policy did."""
+    weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
+    return weighs and any(isinstance(network.head, PolicyHead) for network in loss.networks)

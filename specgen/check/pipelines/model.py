@@ -179,15 +179,14 @@ class PipelineLoss:
     """A loss of a pipeline with its arguments.
 
     Attributes:
-        name: its name; empty for the only one.
+        name: empty for the only one.
         loss: the loss, with the keys that its roles have in this pipeline.
         keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
-        terms: the names of its terms, as it has them with these arguments.
-        metrics: those of its metrics.
+        terms, metrics: the names of those that it has with these arguments.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
@@ -230,12 +229,6 @@ class PipelineLoss:
     def trainable(self) -> tuple[str, ...]:
         """The networks and learned numbers that its terms train, in their order."""
         return tuple(dict.fromkeys(name for term in self.terms for name in self.trained[term]))
-
-    @property
-    def on_policy(self) -> bool:
-        """Whether it weighs an advantage with the log-probability of what a policy did."""
-        weighs = any(role.name == "advantage" and role.type is not None for role in self.loss.roles)
-        return weighs and any(isinstance(network.head, PolicyHead) for network in self.networks)
 
 
 @dataclass(frozen=True)
@@ -363,7 +356,7 @@ class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
     Attributes:
-        eval_env: the environment of evaluations.
+        eval_env: that of evaluations.
         settings: its hyper-parameters, in order.
         losses: the only one, or several that have names.
         acting: who acts.

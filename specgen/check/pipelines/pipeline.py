@@ -18,7 +18,7 @@ from specgen.check.pipelines.episodes import check_episodes, check_evaluation, c
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
-from specgen.check.pipelines.losses import LossArguments, read_losses, with_networks
+from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
@@ -243,7 +243,7 @@ class _Pipeline:
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
-        weighing = next((loss for loss in losses if loss.on_policy), None)
+        weighing = next((loss for loss in losses if is_on_policy(loss)), None)
         if weighing is not None and not isinstance(data, OnPolicyData):
             span = self.file.key_span(*self.path, "data")
             message = f"`{weighing.loss.name}` learns from what the present policy did"
