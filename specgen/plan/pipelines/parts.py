@@ -202,17 +202,22 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
 
 def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     found: list[str] = []
+    uses = ["torch"]
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
         if len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
             continue
-        roles = {network.name: network.role.name for network in loss.networks}
-        found += [
-            f"*{part}.{roles[name]}_params.parameters()" if name in roles else f"{part}.{loss.learned[name]}"
-            for name in mine
-        ]
+        roles = {network.name: network.role for network in loss.networks}
+        for name in mine:
+            if name not in roles:
+                found.append(f"{part}.{loss.learned[name]}")
+                continue
+            own = f"{part}.{roles[name].name}_params"
+            if roles[name].optional:  # the loss may lack it, this one has it
+                own, uses = f"not_none({own})", ["torch", "not_none"]
+            found.append(f"*{own}.parameters()")
     moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
@@ -221,7 +226,7 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     words += [f"{name}={value}" for name, value in settings.items()]
     if optimizer.kind in ("adam", "adamw"):
         words.append("fused=True")
-    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", "torch")
+    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", *uses)
 
 
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
