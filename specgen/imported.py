@@ -10,11 +10,17 @@ from specgen.values import dataclass
 
 @dataclass(frozen=True)
 class Import:
-    """`from module import name`, or `import module` when there is no name."""
+    """`from module import name`, or `import module` when there is no name; with an alias `from module import name as alias`."""
 
     module: str
     name: str | None = None
     typing_only: bool = False
+    alias: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """What stands behind `import`; None where the module is imported."""
+        return self.name if self.alias is None else f"{self.name} as {self.alias}"
 
 
 FUNCTIONAL = (

@@ -59,7 +59,7 @@ def import_text(imports: Iterable[Import], indent: int = 0) -> str:
     modules: dict[tuple[int, str], set[str | None]] = {}
     for entry in imports:
         section = 0 if entry.module in _STANDARD else 1
-        modules.setdefault((section, entry.module), set()).add(entry.name)
+        modules.setdefault((section, entry.module), set()).add(entry.text)
     lines: list[str] = []
     last = 0
     plain_first = sorted(modules, key=lambda place: (place[0], None not in modules[place], place[1]))

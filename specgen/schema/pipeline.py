@@ -11,14 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
-
-Quantity = Annotated[int | float | str, Field(union_mode="left_to_right")]
-"""A number, the name of one of `params`, or a schedule: `linear(1.0, 0.05, over=20_000)`."""
-
-Size = Annotated[int | str, Field(union_mode="left_to_right")]
-"""A whole number, or the name of one of `params`."""
-
-Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+from specgen.schema.pipeline_networks import NetworkBody, Quantity
 
 
 def names_losses(keys: Iterable[str]) -> bool:
@@ -28,60 +21,6 @@ def names_losses(keys: Iterable[str]) -> bool:
 
 def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
     return value if value == "drop" else validated(value)
-
-
-class Scale(Declaration):
-    """The scale of a normal policy that does not depend on the observation.
-
-    Attributes:
-        parameter: its first value, before squashing; it is trained.
-        fixed: its value, which stays.
-    """
-
-    parameter: Quantity | None = None
-    fixed: Quantity | None = None
-
-
-class Support(Declaration):
-    """The values whose probabilities a network of distributional action values gives: `atoms` of them, evenly from `low` to `high`."""
-
-    atoms: Quantity | None = None
-    low: Quantity | None = None
-    high: Quantity | None = None
-
-
-class NetworkBody(Declaration):
-    """A network: what lies between what it reads and its head, which follow from its role.
-
-    Attributes:
-        mlp: the sizes of the hidden layers.
-        activation: what stands behind each of them.
-        layer_norm: whether their outputs are normalised before that.
-        dist: of a policy, its distribution.
-        scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
-        support: of distributional action values, the values whose probabilities it gives.
-        in_: what it reads (`in`); by default what the loss says, or else all that is observed.
-        out: sizes that the loss leaves open, by their names.
-        per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
-            `all`, parameters of its own for each, which sees what all observe.
-        doc: one line.
-    """
-
-    mlp: list[Size] | None = None
-    activation: Activation = "relu"
-    layer_norm: bool = False
-    dist: (
-        Literal[
-            "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal",
-            "tanh_normal", "truncated_normal", "delta", "tanh_delta",
-        ] | None
-    ) = None  # fmt: skip
-    scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
-    support: Support | None = None
-    in_: list[str] = Field(default_factory=list, alias="in")
-    out: dict[str, int] = Field(default_factory=dict)
-    per: Literal["group", "agent", "all"] | None = None
-    doc: str = ""
 
 
 class EpsilonGreedy(Declaration):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from specgen_runtime.llm.kl.generated.estimators import kl_full, log_ratio
 from specgen_runtime.llm.kl.generated.penalties import clipped_fraction
-from specgen_runtime.llm.kl_estimators import kl_estimate
+from specgen_runtime.llm.kl_estimators import k3_kl_token_estimate, kl_estimate
 from torch import Tensor
 
 WORDS, TIME = 3, 3
@@ -190,3 +190,24 @@ def test_an_unknown_estimator() -> None:
         kl_estimate(torch.zeros(1), "k4")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs log_probs"):
         kl_estimate(torch.zeros(1), "k3_is")
+
+
+def test_k3_near_the_reference() -> None:
+    """It is r squared / 2 there; ``exp(-r) - 1`` in float32 would be rounded to 6e-8."""
+    ratio = torch.tensor([1e-4, -3e-4, 1e-3, 0.0])
+    exact = ratio.double().square() / 2
+    torch.testing.assert_close(kl_estimate(ratio, "k3").double(), exact, rtol=2e-2, atol=0)
+
+
+@pytest.mark.peers
+def test_k3_by_torchrls_name() -> None:
+    peers = pytest.importorskip("torchrl.objectives.llm")
+    generator = torch.Generator().manual_seed(0)
+    target, own = torch.randn(2, 5, 7, generator=generator, dtype=torch.float64).mul(20).unbind(0)
+    own.requires_grad_()
+    found, theirs = (f(target, own) for f in (k3_kl_token_estimate, peers.k3_kl_token_estimate))
+    torch.testing.assert_close(found, theirs)
+    gradients = [torch.autograd.grad(each.sum(), own)[0] for each in (found, theirs)]
+    torch.testing.assert_close(*gradients)
+    with pytest.raises(ValueError, match=r"target_log_prob is \[5\], log_prob \[5, 7\]"):
+        k3_kl_token_estimate(target[:, 0], own)

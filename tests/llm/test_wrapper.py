@@ -344,7 +344,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"return_log_probs": False}, "would do nothing"),
     ({"pad_to": 5, "pad_output": False}, "pad_output=True"),
     ({"layout": torch.jagged}, "layout"),
-    ({"batching": True}, "max_batch_size"),
     ({"generate": True, "pad_model_input": False}, "for scoring"),
     ({"generate": True, "num_samples": 2}, "do_sample=True"),
     ({"log_probs_of": "some"}, "log_probs_of"),

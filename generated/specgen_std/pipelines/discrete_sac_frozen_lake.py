@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c6109006c74fc89b38c52ee74ee2d4f34e424a26c1230cda4097a86ac5e24a6b
+# specgen: sha256=6f1603e9414870c346e92a74b5c8eac60363c2cd5c155cfbe459c250b0bff56b
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.data import LazyTensorStorage, TensorDictReplayBuffer
 from specgen_runtime.envs import ExplorationType
-from specgen_runtime.modules import MLP, Categorical, OneHot, ProbabilisticActor, QValueActor, SafeModule
+from specgen_runtime.modules import (
+    MLP, Categorical as CategoricalDistribution, OneHot as OneHotLayer, ProbabilisticActor, QValueActor,
+    SafeModule,
+)
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
@@ -108,11 +111,11 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     int64, one of 4.
     """
     net = nn.Sequential(
-        OneHot(16), MLP(in_features=16, out_features=4, num_cells=[64], activation_class=nn.ReLU)
+        OneHotLayer(16), MLP(in_features=16, out_features=4, num_cells=[64], activation_class=nn.ReLU)
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
-        module, in_keys=["logits"], out_keys=["action"], distribution_class=Categorical,
+        module, in_keys=["logits"], out_keys=["action"], distribution_class=CategoricalDistribution,
         default_interaction_type=ExplorationType.RANDOM, generator=generator,
     )
 
@@ -121,7 +124,7 @@ def qvalue_network() -> QValueActor:
     """Make a network from `observation`, int64, one of 16, to one value for each of 4 actions."""
     return QValueActor(
         nn.Sequential(
-            OneHot(16), MLP(in_features=16, out_features=4, num_cells=[64], activation_class=nn.ReLU)
+            OneHotLayer(16), MLP(in_features=16, out_features=4, num_cells=[64], activation_class=nn.ReLU)
         ),
         in_keys=["observation"],
         action_space="categorical",

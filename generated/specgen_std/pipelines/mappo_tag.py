@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4afbac207289a28893af8f1b381becee04e68d38e096ccfde0b5f7050084ba8f
+# specgen: sha256=e37bcefb20823a6c34acbb6ce6a15e860f08cd1000da0c0ec5ab9a002bc40804
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import (
-    MLP, Categorical, MultiAgentMLP, ProbabilisticActor, SafeModule, SafeSequential, ValueOperator,
+    MLP, Categorical as CategoricalDistribution, MultiAgentMLP, ProbabilisticActor, SafeModule,
+    SafeSequential, ValueOperator,
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
@@ -99,8 +100,9 @@ def adversary_actor_network(generator: torch.Generator) -> ProbabilisticActor:
     module = SafeModule(net, in_keys=[("adversary", "observation")], out_keys=[("adversary", "logits")])
     return ProbabilisticActor(
         module, in_keys=[("adversary", "logits")], out_keys=[("adversary", "action")],
-        distribution_class=Categorical, return_log_prob=True, log_prob_key=("adversary", "action_log_prob"),
-        default_interaction_type=ExplorationType.RANDOM, generator=generator,
+        distribution_class=CategoricalDistribution, return_log_prob=True,
+        log_prob_key=("adversary", "action_log_prob"), default_interaction_type=ExplorationType.RANDOM,
+        generator=generator,
     )
 
 
@@ -126,9 +128,10 @@ def agent_actor_network(generator: torch.Generator) -> ProbabilisticActor:
     net = MLP(in_features=14, out_features=5, num_cells=[64, 64], activation_class=nn.Tanh)
     module = SafeModule(net, in_keys=[("agent", "observation")], out_keys=[("agent", "logits")])
     return ProbabilisticActor(
-        module, in_keys=[("agent", "logits")], out_keys=[("agent", "action")], distribution_class=Categorical,
-        return_log_prob=True, log_prob_key=("agent", "action_log_prob"),
-        default_interaction_type=ExplorationType.RANDOM, generator=generator,
+        module, in_keys=[("agent", "logits")], out_keys=[("agent", "action")],
+        distribution_class=CategoricalDistribution, return_log_prob=True,
+        log_prob_key=("agent", "action_log_prob"), default_interaction_type=ExplorationType.RANDOM,
+        generator=generator,
     )
 
 

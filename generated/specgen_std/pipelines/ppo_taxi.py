@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ac2e32de2dddda6a53727c59cee40daaf763512060c20739480e6883c342c51
+# specgen: sha256=a76f6cfb6617ddbac3196d91eeca4c78c5541e454cc3631770798181b9f4e020
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
-from specgen_runtime.modules import MLP, Categorical, OneHot, ProbabilisticActor, SafeModule, ValueOperator
+from specgen_runtime.modules import (
+    MLP, Categorical as CategoricalDistribution, OneHot as OneHotLayer, ProbabilisticActor, SafeModule,
+    ValueOperator,
+)
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, minibatches, stream
@@ -96,12 +99,13 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     int64, one of 6.
     """
     net = nn.Sequential(
-        OneHot(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
+        OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
-        module, in_keys=["logits"], out_keys=["action"], distribution_class=Categorical, return_log_prob=True,
-        log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM, generator=generator,
+        module, in_keys=["logits"], out_keys=["action"], distribution_class=CategoricalDistribution,
+        return_log_prob=True, log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM,
+        generator=generator,
     )
 
 
@@ -109,7 +113,7 @@ def critic_network() -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
         nn.Sequential(
-            OneHot(500), MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU)
+            OneHotLayer(500), MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU)
         ),
         in_keys=["observation"],
         out_keys=["state_value"],

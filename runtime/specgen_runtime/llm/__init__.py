@@ -28,10 +28,12 @@ from specgen_runtime.llm.kl.kl_reward import KLRewardTransform, RayKLRewardTrans
 from specgen_runtime.llm.kl.log_probs import RetrieveLogProb
 from specgen_runtime.llm.kl.policy_and_reference import CollectorWithPolicy
 from specgen_runtime.llm.kl.retrieve_kl import RayRetrieveKL, RetrieveKL
-from specgen_runtime.llm.kl_estimators import kl_estimate
+from specgen_runtime.llm.kl_estimators import k3_kl_token_estimate, kl_estimate
 from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.loading import load_model, load_template, load_tokenizer
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
+from specgen_runtime.llm.ray_advantage import RayMCAdvantage
+from specgen_runtime.llm.top_rewards import TopKRewardSelector
 
 __all__ = [
     "CallTools",
@@ -51,6 +53,7 @@ __all__ = [
     "Message",
     "Prompts",
     "RayKLRewardTransform",
+    "RayMCAdvantage",
     "RayRetrieveKL",
     "Rendered",
     "RetrieveKL",
@@ -65,12 +68,14 @@ __all__ = [
     "ToolParser",
     "ToolRegistry",
     "ToolService",
+    "TopKRewardSelector",
     "TransformersWrapper",
     "XMLBlockParser",
     "add_chat_template",
     "as_rows",
     "chats_of",
     "group_advantage",
+    "k3_kl_token_estimate",
     "kl_estimate",
     "load_model",
     "load_template",

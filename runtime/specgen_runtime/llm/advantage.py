@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_non_tensor, lazy_stack
+from tensordict import TensorDict, TensorDictBase, lazy_stack
 from torch import Tensor
 
 from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.llm.candidates import MCAdvantageSelector
-from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.llm.trajectories import group_name, joined, rewards_of, trajectories_in
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
@@ -238,30 +238,13 @@ class MCAdvantage(ReplayTransform):
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         full: list[TensorDictBase] = []
-        rows = (
-            tensordict.reshape(-1, tensordict.shape[-1]).unbind(0) if tensordict.ndim > 1 else (tensordict,)
-        )
-        for number, row in enumerate(rows):
-            for trajectory in self._trajectories(row, number):
-                full += self._added(trajectory)
-        return _joined(full) if full else None  # what replay buffers take for nothing
-
-    def _trajectories(self, row: TensorDictBase, number: int) -> list[TensorDictBase]:
-        """The trajectories that follow each other in a row."""
-        if not row.ndim:
-            raise RuntimeError("MCAdvantage takes trajectories, with a dimension of time: got a single step")
-        done = self._found(row, self.done_key).reshape(len(row), -1).any(-1)
-        ends = [int(step) + 1 for step in done.nonzero()]
-        if not ends or ends[-1] != len(row):
-            raise RuntimeError(
-                f"MCAdvantage takes trajectories that have ended: row {number} goes on after its last step, where"
-                f" {self.done_key!r} is False"
-            )
-        return [row[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        for trajectory in trajectories_in(tensordict, self.done_key, type(self).__name__):
+            full += self._added(trajectory)
+        return joined(full) if full else None  # what replay buffers take for nothing
 
     def _added(self, trajectory: TensorDictBase) -> Sequence[TensorDictBase]:
         """Put a trajectory to its group; the group with its advantages if it is full."""
-        name = _name(trajectory.get(self.prompt_key), self.prompt_key)
+        name = group_name(trajectory, self.prompt_key, type(self).__name__)
         total = float(sum(reward.sum() for reward in self._rewards(trajectory)))
         with self._lock:
             queue = [*self.queues.get(name, ()), trajectory]
@@ -303,16 +286,8 @@ class MCAdvantage(ReplayTransform):
             keep_return_bounds=self.keep_return_bounds,
         )
 
-    def _found(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
-        value: Any = self._read(tensordict, key)
-        return cast("Tensor", value)
-
     def _rewards(self, trajectory: TensorDictBase) -> list[Tensor]:
-        """The rewards of a trajectory: all in one tensor, or those of each step, which have perhaps one for each token."""
-        found = rows_at(trajectory, self.rewards_key)
-        if found is None:
-            self._read(trajectory, self.rewards_key)  # raises
-        return [found] if isinstance(found, Tensor) else cast("list[Tensor]", found)
+        return rewards_of(trajectory, self.rewards_key, type(self).__name__)
 
     def _return(self, trajectory: TensorDictBase) -> Tensor:
         reward = torch.cat([each.flatten() for each in self._rewards(trajectory)])
@@ -350,43 +325,3 @@ class MCAdvantage(ReplayTransform):
             return trajectory.copy().set(self.advantage_key, shaped[0])
         steps = zip(trajectory.unbind(0), shaped, strict=True)
         return lazy_stack([step.copy().set(self.advantage_key, part) for step, part in steps], 0)
-
-
-def _name(group: Any, key: NestedKey) -> Any:
-    """What a trajectory's group is found by, from the entry of all its steps."""
-    if group is None:
-        raise KeyError(f"MCAdvantage reads {key!r}, which is not in the data")
-    first = group[0]
-    if isinstance(first, Tensor):
-        return tuple(first.flatten().tolist())
-    return _frozen(first.data if is_non_tensor(first) else first, key)
-
-
-def _frozen(value: Any, key: NestedKey) -> Any:
-    """A value that can be looked up in a dict."""
-    if isinstance(value, Mapping):
-        return tuple(sorted((name, _frozen(part, key)) for name, part in value.items()))
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(part, key) for part in value)
-    if value is not None and not isinstance(value, str | int | float | bool):
-        raise TypeError(
-            f"{key!r} names the group of a trajectory by {value!r:.80}, of class {type(value).__name__}: expected a text,"
-            " numbers, or lists and dicts of them"
-        )
-    return value
-
-
-def _joined(trajectories: list[TensorDictBase]) -> TensorDictBase:
-    """Trajectories behind each other; a lazy stack of their steps where entries differ in their sizes."""
-    shapes = [_shapes(trajectory) for trajectory in trajectories]
-    if shapes[0] is not None and all(found == shapes[0] for found in shapes):
-        return torch.cat(trajectories, 0)
-    return lazy_stack([step for trajectory in trajectories for step in trajectory.unbind(0)], 0)
-
-
-def _shapes(trajectory: TensorDictBase) -> dict[Any, Any] | None:
-    """The sizes of the entries of a step; None if the steps differ in them."""
-    try:
-        return {key: value.shape[1:] for key, value in trajectory.items(True, True)}
-    except RuntimeError:  # of what does not stack
-        return None

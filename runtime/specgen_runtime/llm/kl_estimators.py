@@ -41,7 +41,7 @@ from specgen_runtime.llm.kl.generated.estimators import (
     kl_k3_plus,
 )
 
-__all__ = ["Estimator", "check_estimator", "kl_estimate"]
+__all__ = ["Estimator", "check_estimator", "k3_kl_token_estimate", "kl_estimate"]
 
 Estimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "k3+", "k3_is", "full"]
 
@@ -110,3 +110,26 @@ def kl_estimate(
 
 
 _PLAIN: Mapping[str, Callable[[Tensor], Tensor]] = {"k1": kl_k1, "abs": kl_abs, "k2": kl_k2}
+
+
+def k3_kl_token_estimate(target_log_prob: Tensor, log_prob: Tensor) -> Tensor:
+    """The estimate k3 of each token's KL, without a bound: ``exp(d) - 1 - d``, ``d = target_log_prob - log_prob``.
+
+    Of tokens that were drawn from the distribution of `log_prob`, it estimates that one's KL from the target.
+
+    Args:
+        target_log_prob: of the target, float ``[*batch]``.
+        log_prob: of the distribution that the tokens are from, of the same shape.
+
+    Returns:
+        Float ``[*batch]``, 0 or more.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if target_log_prob.shape != log_prob.shape:
+        raise ValueError(
+            f"target_log_prob is {list(target_log_prob.shape)}, log_prob {list(log_prob.shape)}: they are of the same"
+            " tokens"
+        )
+    return kl_k3(log_prob - target_log_prob, bound=math.inf)

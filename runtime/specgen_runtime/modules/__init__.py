@@ -36,6 +36,7 @@ from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
+from specgen_runtime.modules.networks.init import orthogonal
 from specgen_runtime.modules.networks.layers import OneHot, SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
@@ -117,6 +118,7 @@ __all__ = [
     "find_action_space",
     "gSDEModule",
     "get_primers_from_module",
+    "orthogonal",
     "recurrent_mode",
     "reset_noise",
     "set_recurrent_mode",

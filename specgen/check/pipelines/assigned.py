@@ -8,7 +8,7 @@ from specgen.check.pipelines.losses import LossArguments
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import NetworkBody
+from specgen.schema.pipeline_networks import NetworkBody
 
 
 def assigned(

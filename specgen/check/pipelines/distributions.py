@@ -49,7 +49,7 @@ _NORMAL = ("loc", "scale")
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("categorical", "Categorical", "index", ("logits",)),
+        Family("categorical", "CategoricalDistribution", "index", ("logits",)),
         Family("onehot_categorical", "OneHotCategorical", "onehot", ("logits",)),
         Family("masked_categorical", "MaskedCategorical", "index", ("logits",), masked=True),
         Family("masked_onehot_categorical", "MaskedOneHotCategorical", "onehot", ("logits",), masked=True),

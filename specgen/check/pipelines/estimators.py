@@ -84,13 +84,14 @@ def _estimation(
         help = f"it takes {', '.join(f'`{one}`' for one in supported)}"
         sink.add(value_rules.WRONG_ESTIMATOR.at(file.key_span(*path, *place, kind), message, help=help))
         return None
-    flags = [role for role in loss.loss.roles if role.name in ("done", "terminated")]
-    of_team = next((role for role in flags if role.accepted not in loss.keys), None)
+    of_team = next(
+        (role for role in loss.loss.roles if loss.group and role.after and role.accepted not in loss.keys),
+        None,
+    )
     if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
-        message = f"`{dotted(of_team.key)}` is of the whole team, and rewards are of each agent of `{loss.group.name}`"
-        help = "write `multi_agent_gae` in its place"
+        message = f"`{dotted(of_team.key)}` is of the whole team, and values are of each agent of `{loss.group.name}`"
         span = file.key_span(*path, *place, kind) if given else loss.span
-        sink.add(group_rules.TEAM_FLAGS.at(span, message, help=help))
+        sink.add(group_rules.OF_TEAM.at(span, message, help="write `multi_agent_gae` in its place"))
         return None
     numbers_of = getattr(declared, kind) if given else None
     settings: dict[str, Setting] = {}
@@ -111,7 +112,7 @@ def _estimation(
     arguments: dict[str, object] = {}
     average_gae: Span | None = None
     if numbers_of is not None and numbers_of.average_gae is not None:
-        if kind != "gae":
+        if kind not in ("gae", "multi_agent_gae"):
             span = file.key_span(*path, *place, kind, "average_gae")
             sink.add(
                 value_rules.ESTIMATOR_NUMBER.at(span, f"`{kind}` has no `average_gae`", help="leave it out")

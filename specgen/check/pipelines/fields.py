@@ -92,6 +92,10 @@ _FACTS = (
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
 
+INIT_GAIN = Fact(
+    "init_gain", "float", "factor of the first weights of hidden layers", _POSITIVE, called="gain"
+)
+HEAD_GAIN = Fact("head_gain", "float", "factor of the first weights of the last layer", _POSITIVE)
 ATOMS = Fact("atoms", "int", "values whose probabilities the network gives", ((">=", 2.0),))
 V_MIN = Fact("v_min", "float", "the lowest of these values", called="low")
 V_MAX = Fact("v_max", "float", "the highest of these values", called="high")

@@ -18,13 +18,19 @@ def check_groups(
     groups = [group.name for group in env.groups if group.name in acting]
     span = file.key_span(*path, "loss")
     fits = True
-    named = [loss.name for loss in losses if loss.group is not None]
-    for name in groups:
-        if name in named:
-            continue
+    missing = [name for name in groups if not any(loss.group and loss.group.name == name for loss in losses)]
+    for loss in losses:
+        near = None if loss.group is not None or not loss.name else suggestion(loss.name, missing)
+        if near is not None:
+            fits = False
+            missing = [name for name in missing if f"'{name}'" not in near]
+            message = f"`{env.name}` has no group of agents `{loss.name}`"
+            sink.add(rules.GROUP_WITHOUT_LOSS.at(file.key_span(*path, "loss", loss.name), message, help=near))
+    if missing:
         fits = False
         classes = ", ".join(f"{one}: {{MAPPOLoss: {{}}}}" for one in groups)
-        message = f"`{env.name}` has the group of agents `{name}`, and no loss is called so: nobody learns to act for it"
+        what = " and ".join(f"`{name}`" for name in missing)
+        message = f"`{env.name}` has agents {what}, and no loss is called so: nobody learns to act for them"
         sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=f"write `loss: {{{classes}}}`"))
     for loss in losses:
         agents = "agents" in loss.loss.samples

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
+from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
@@ -195,6 +196,14 @@ def _draws(value: ForwardValue) -> bool:
     return estimated or isinstance(value, Draw | Noise | Bernoulli | Chosen)
 
 
+def _stays(learnable: CheckedLearnable, found: LossArguments, given: Given) -> bool:
+    """Whether a learned number stays as it is with these arguments, or is not there."""
+    fixed = learnable.fixed
+    return (bool(found.values.get(fixed)) if isinstance(fixed, str) else fixed) or not given.holds(
+        learnable.when
+    )
+
+
 def with_networks(
     found: LossArguments,
     networks: tuple[PipelineNetwork, ...],
@@ -233,8 +242,11 @@ def with_networks(
         and found.values.get("num_actions") is None
     ):
         arguments["num_actions"] = actions[0].classes
+    still = {one.name for one in loss.learnables if _stays(one, found, given)}
     trained = {
-        term: tuple(names[name] for name in parts if name not in roles or name in names)
+        term: tuple(
+            names[name] for name in parts if name not in still and (name not in roles or name in names)
+        )
         for term, parts in trained_by_terms(loss).items()
     }
     return PipelineLoss(

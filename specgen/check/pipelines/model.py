@@ -97,13 +97,7 @@ class ValueSupport:
 
 @dataclass(frozen=True)
 class QValueHead:
-    """The head of a network of action values: one for each action, the largest of which is chosen.
-
-    Attributes:
-        action: what is chosen.
-        mask: the key of what says which actions are allowed.
-        support: of distributional values, what they may be; None where each is one number.
-    """
+    """The head of a network of action values: one for each action, or its distribution over a support; the largest is chosen."""
 
     action: Entry
     mask: Key | None = None
@@ -134,6 +128,7 @@ class PipelineNetwork:
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
+        orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
     """
 
     name: str
@@ -148,6 +143,7 @@ class PipelineNetwork:
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
+    orthogonal: tuple[Setting, Setting] | None = None
 
     @property
     def attribute(self) -> str:
@@ -157,12 +153,7 @@ class PipelineNetwork:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network.
-
-    Attributes:
-        kind: how.
-        amount: the probability of a random action, or the deviation of the noise.
-    """
+    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise."""
 
     kind: Literal["epsilon_greedy", "gaussian"]
     amount: Amount

@@ -9,7 +9,7 @@ from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.fields import ATOMS, FIELDS, FIXED_SCALE, V_MAX, V_MIN
+from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
     PipelineNetwork,
@@ -18,11 +18,10 @@ from specgen.check.pipelines.model import (
     ScaleKind,
     Setting,
     ValueHead,
-    ValueSupport,
 )
+from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion
-from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -30,7 +29,8 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import NetworkBody, Pipeline, Scale
+from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_networks import NetworkBody, Scale
 
 _OF_POLICIES = ("dist", "scale")
 
@@ -101,7 +101,11 @@ class NetworkReader:
             span=span,
             group=self.loss.group,
             per=body.per or "group",
+            orthogonal=self._numbers_of(name, body).orthogonal(role),
         )
+
+    def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
+        return NetworkNumbers(self.file, self.path, name, body, self.loss.loss.name, self.numbers, self.sink)
 
     def _check_per(self, name: str, role: LossNetwork, per: str) -> None:
         """Report agents of a network that is of no group, and a policy that no agent could follow by itself."""
@@ -203,7 +207,7 @@ class NetworkReader:
         if role.action is not None and len(role.value.dims) == 1 + bool(role.buffers):
             return self._qvalue(name, role, body)
         if body.support is not None:
-            self._no_support(name)
+            self._numbers_of(name, body).no_support()
             return None
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
@@ -234,9 +238,11 @@ class NetworkReader:
         """The action that a network is about."""
         if len(self.env.actions) == 1:
             return self.env.actions[0]
-        if self.env.groups:
-            return None  # reported with the losses
         span = self.file.key_span(*self.path, "networks", name)
+        if not self.env.actions:
+            who = self.env.name if self.loss.group is None else self.loss.group.name
+            self.sink.add(rules.NETWORK.at(span, f"`{who}` takes no action that `{name}` could be about"))
+            return None
         many = ", ".join(f"`{entry.dotted}`" for entry in self.env.actions)
         message = f"pipelines of several actions are not available yet; `{self.env.name}` has {many}"
         self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
@@ -245,34 +251,6 @@ class NetworkReader:
     def _mask(self, action: Entry) -> Key | None:
         mask = self.env.masks.get(action.dotted)
         return None if mask is None else tuple(mask.split("."))
-
-    def _no_support(self, name: str) -> None:
-        span = self.file.key_span(*self.path, "networks", name, "support")
-        message = f"`{self.loss.loss.name}` asks `{name}` for no distribution of values"
-        self.sink.add(forms.SUPPORT.at(span, message, help="leave it out"))
-
-    def _support(self, name: str, body: NetworkBody) -> ValueSupport | None:
-        """The values of a distributional network; None after reporting a mistake."""
-        place = ("networks", name, "support")
-        found = [
-            self.numbers.setting(*place, field, owner=name, fact=fact)
-            for field, fact in (("atoms", ATOMS), ("low", V_MIN), ("high", V_MAX))
-        ]
-        given = body.support
-        if given is None or None in (given.atoms, given.low, given.high):
-            span = self.file.key_span(*self.path, "networks", name)
-            message = f"`{self.loss.loss.name}` asks `{name}` for the probabilities of values, and nobody says which"
-            help = f"write `{name}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
-            self.sink.add(forms.SUPPORT.at(span, message, help=help))
-            return None
-        atoms, low, high = found
-        if atoms is None or low is None or high is None:
-            return None
-        if low.default >= high.default:
-            message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
-            self.sink.add(value_rules.OUT_OF_RANGE.at(low.span, message))
-            return None
-        return ValueSupport(atoms, low, high)
 
     def _qvalue(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[QValueHead, int] | None:
         action = self._action(name)
@@ -286,10 +264,10 @@ class NetworkReader:
             return None
         if not role.buffers:
             if body.support is not None:
-                self._no_support(name)
+                self._numbers_of(name, body).no_support()
                 return None
             return QValueHead(action, self._mask(action)), action.spec.classes
-        support = self._support(name, body)
+        support = self._numbers_of(name, body).support()
         if support is None:
             return None
         return QValueHead(action, self._mask(action), support), action.spec.classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.param_values import COMPARISONS
@@ -111,13 +112,14 @@ class Numbers:
         if fact.kind == "int" and setting.default != int(setting.default):
             message = f"`{fact.field}` is a whole number, and `{setting.name}` is {setting.default}"
             self.sink.add(value_rules.OUT_OF_RANGE.at(span, message))
+            setting = replace(setting, default=int(setting.default) + 1)
         for sign, bound in fact.range:
             if not COMPARISONS[sign](setting.default, bound):
                 message = (
                     f"`{fact.field}` must be {sign} {bound:g}, and `{setting.name}` is {setting.default}"
                 )
                 self.sink.add(value_rules.OUT_OF_RANGE.at(span, message, help=fact.help))
-        wider = tuple(dict.fromkeys((*setting.range, *fact.range)))
+        wider = _narrowest((*setting.range, *fact.range))
         kind = "int" if fact.kind == "int" else setting.kind
         made = Setting(setting.name, kind, setting.default, setting.doc or fact.doc, wider, setting.span)
         self._declared[made.name] = self.settings[made.name] = made
@@ -150,6 +152,7 @@ class Numbers:
         """Report a number whose name one of `params` has."""
         if name not in self._taken:
             self._taken.add(name)
+            self.named.add(name)
             message = f"`{name}` is one of `params`, and a number of this pipeline is called so, too"
             notes = [Note("the parameter", self.settings[name].span)]
             help = f"write `{fact.field}: {name}` here, or call the parameter otherwise"
@@ -212,6 +215,21 @@ class Numbers:
         text = node.text[expr.start : expr.end]
         number = Scalar(text, "plain", value, span)
         return self._number(number, fact, owner)
+
+
+def _narrowest(range: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+    """The conditions of a range without those that others say already: one bound below, one above."""
+    below = max(
+        (pair for pair in range if pair[0][0] == ">"),
+        key=lambda pair: (pair[1], pair[0] == ">"),
+        default=None,
+    )
+    above = min(
+        (pair for pair in range if pair[0][0] == "<"),
+        key=lambda pair: (pair[1], pair[0] != "<"),
+        default=None,
+    )
+    return tuple(pair for pair in (below, above) if pair is not None)
 
 
 def fact_of(param: Parameter, *, nonzero: bool) -> Fact:

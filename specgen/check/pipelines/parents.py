@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from pydantic import ValidationError
+
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
-from specgen.schema.load import SchemaFile, is_dropped, to_data
+from specgen.schema.load import SchemaFile, is_dropped, load, to_data
 from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node
@@ -59,14 +61,19 @@ def whole_pipelines(
         nodes.lost,
     )
     entries = tuple((key, whole if key.text == "pipelines" else node) for key, node in file.root.entries)
-    pipelines = {
-        name: Pipeline.model_validate(to_data(node))
-        if (node := merger.parents[name].node) is not None
-        else one
-        for name, one in file.module.pipelines.items()
-    }
-    module = file.module.model_copy(update={"pipelines": pipelines})
     root = MappingNode(entries, file.root.span, file.root.lost)
+    pipelines = dict(file.module.pipelines)
+    wrong: list[str] = []
+    for name, parent in merger.parents.items():
+        if parent.node is not None:
+            try:
+                pipelines[name] = Pipeline.model_validate(to_data(parent.node))
+            except ValidationError:
+                wrong.append(name)
+                merger.parents[name] = replace(parent, node=None)
+    if wrong:
+        load(file.path, root, sink)  # what doesn't go together is reported there
+    module = file.module.model_copy(update={"pipelines": pipelines})
     return SchemaFile(file.path, module, root), merger.parents
 
 
@@ -150,9 +157,10 @@ def _replaced(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -
         if given & set(group):
             yield from (name for name in group if name not in given)
     if place == ("optimizer",):
-        single = {key.text for key, _ in parent.entries} & set(OPTIMIZERS)
-        if single and given and not given & {*OPTIMIZERS, "of", "every", "max_grad_norm"}:
-            yield from (key.text for key, _ in parent.entries)  # one for all becomes several
+        fields = {*OPTIMIZERS, "of", "every", "max_grad_norm"}
+        before = {key.text for key, _ in parent.entries}
+        if given and bool(before & fields) is not bool(given & fields):
+            yield from before  # one for all becomes several, or several become one
 
 
 def _is_choice(parent: MappingNode, child: MappingNode, place: tuple[str, ...]) -> bool:

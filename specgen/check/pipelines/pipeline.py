@@ -105,6 +105,8 @@ class _Pipeline:
             reader = ActingReader(self.file, self.path, pipeline, self.numbers, self.sink)
             acting = reader.acting(losses, data)
             targets = read_targets(self.file, self.path, pipeline, losses, self.numbers, self.sink)
+        else:
+            self._read_numbers()
         optimizers: tuple[PipelineOptimizer, ...] = ()
         if pipeline.optimizer is not None:
             moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
@@ -146,6 +148,20 @@ class _Pipeline:
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)
         return made
+
+    def _read_numbers(self) -> None:
+        """Report numbers out of range where the losses, which say what they mean, have mistakes themselves."""
+        estimator = self.pipeline.value_estimator
+        kinds = [] if estimator is None else sorted(type(estimator).model_fields.keys() - {"when"})
+        for place in (
+            *(("value_estimator", kind, field) for kind in kinds for field in ("gamma", "lmbda")),
+            ("policy", "explore", "epsilon_greedy", "eps"),
+            ("policy", "explore", "gaussian", "sigma"),
+            ("policy", "random_frames"),
+            ("target_updater", "soft", "tau"),
+            ("target_updater", "hard", "interval"),
+        ):
+            self.numbers.amount(*place)
 
     def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
         visible = self.visible

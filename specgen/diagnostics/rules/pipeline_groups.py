@@ -68,28 +68,8 @@ stop: {frames: 1_000_000, return: 50}
     without="A mean over groups that play against each other says nothing of either.",
 )
 
-TEAM_FLAGS = Rule(
-    "SG593",
-    "flags of the team against rewards of agents",
-    """\
-The environment says of the whole team when an episode is over, `[1]`, and gives a reward to each of n agents, `[n, 1]`.
-`multi_agent_gae` gives every agent the team's flags; other estimators need flags of each agent.
-
-```yaml
-loss: {adversary: {MAPPOLoss: {}}}
-value_estimator: {gae: {gamma: 0.95}}
-```
-
-```yaml
-loss: {adversary: {MAPPOLoss: {}}}
-value_estimator: {multi_agent_gae: {gamma: 0.95}}
-```
-""",
-    without="A shape error in the estimator, or advantages of one agent from the flags of another environment.",
-)
-
 AGENTS_OF_NETWORK = Rule(
-    "SG594",
+    "SG593",
     "agents of a network that is of none",
     """\
 `per` says how the agents of a group share a network: `group`, one for all, each for itself; `agent`, parameters of its own for
@@ -107,7 +87,7 @@ networks: {adversary.critic_network: {mlp: [64, 64], per: all}}
 )
 
 CENTRAL_POLICY = Rule(
-    "SG595",
+    "SG594",
     "a policy that sees what all agents observe",
     """\
 With `per: all` each agent's action depends on what all of them observe, so that none of them can act by itself. That is right
@@ -125,4 +105,24 @@ networks:
 """,
     without="Nothing; whoever wants to let an agent act by itself finds that out later.",
     severity="warning",
+)
+
+OF_TEAM = Rule(
+    "SG595",
+    "rewards or flags of the team, values of agents",
+    """\
+The environment gives one reward, or one set of flags, for all agents, `[1]`, and the critic a value for each, `[n, 1]`.
+`multi_agent_gae` gives every agent what is the team's; other estimators take rewards, flags and values of one shape.
+
+```yaml
+loss: {robot: {MAPPOLoss: {}}}
+value_estimator: {gae: {gamma: 0.95}}
+```
+
+```yaml
+loss: {robot: {MAPPOLoss: {}}}
+value_estimator: {multi_agent_gae: {gamma: 0.95}}
+```
+""",
+    without="A shape error in the estimator at the first update.",
 )

@@ -19,7 +19,6 @@ _TRAINING = (
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
-    "Categorical",
     "Delta",
     "DistributionalQValueActor",
     "EGreedyModule",
@@ -29,7 +28,6 @@ _MODULES = (
     "MultiAgentMLP",
     "MaskedOneHotCategorical",
     "NormalParamExtractor",
-    "OneHot",
     "OneHotCategorical",
     "ProbabilisticActor",
     "QValueActor",
@@ -39,6 +37,7 @@ _MODULES = (
     "TanhNormal",
     "TruncatedNormal",
     "ValueOperator",
+    "orthogonal",
 )
 _DATA = (
     "LazyMemmapStorage",
@@ -50,6 +49,9 @@ _DATA = (
     "load_recorded",
 )
 
+_RENAMED = {"CategoricalDistribution": "Categorical", "OneHotLayer": "OneHot"}
+"""What is imported under another name, since specs that the module may print are called so."""
+
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
@@ -60,6 +62,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     **{name: Import("specgen_runtime.training", name) for name in _TRAINING},
     **{name: Import("specgen_runtime.modules", name) for name in _MODULES},
     **{name: Import("specgen_runtime.data", name) for name in _DATA},
+    **{alias: Import("specgen_runtime.modules", name, alias=alias) for alias, name in _RENAMED.items()},
 }
 """Names that modules of pipelines may use, and where each comes from."""
 

@@ -30,7 +30,7 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     sizes = any(isinstance(cell, Setting) for cell in network.cells)
     valued = isinstance(network.head, PolicyHead) and network.head.value is not None
     distributional = isinstance(network.head, QValueHead) and network.head.support is not None
-    args = (Argument("config", config),) if sizes or valued or distributional else ()
+    args = (Argument("config", config),) if sizes or valued or distributional or network.orthogonal else ()
     draws = isinstance(network.head, PolicyHead) and not network.head.family.certain
     if draws:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
@@ -111,10 +111,14 @@ def _layers(network: PipelineNetwork, uses: set[str]) -> str:
             f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
         )
     layers = f"{name}({', '.join(words)})"
+    if network.orthogonal is not None:
+        gain, head_gain = network.orthogonal
+        uses.add("orthogonal")
+        layers = f"orthogonal({layers}, gain=config.{gain.name}, head_gain=config.{head_gain.name})"
     if index is None:
         return layers
-    uses.add("OneHot")
-    return f"nn.Sequential(OneHot({index.classes}), {layers})"
+    uses.add("OneHotLayer")
+    return f"nn.Sequential(OneHotLayer({index.classes}), {layers})"
 
 
 def _keys(entries: tuple[Entry, ...]) -> str:

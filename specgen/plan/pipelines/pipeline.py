@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.model import Checked, snake
+from specgen.check.model import AgentGroup, Checked, snake
 from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
@@ -14,6 +14,7 @@ from specgen.check.pipelines.model import (
     Setting,
 )
 from specgen.code import using
+from specgen.expr.symbols import Key
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
@@ -91,9 +92,15 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
-        returns=tuple((group.name, key_text((group.name, "episode_reward"))) for group in pipeline.groups),
+        returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
     )
+
+
+def _returns(pipeline: CheckedPipeline, group: AgentGroup) -> Key:
+    """The key of the returns of a group: those of the team where it has no reward of its own."""
+    own = f"{group.name}.reward" in pipeline.env.entries
+    return (group.name, "episode_reward") if own else ("episode_reward",)
 
 
 def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator[str]:

@@ -273,10 +273,7 @@ class ChatEnv(EnvBase[D, S]):
                 f"{type(self).__name__} has no source of prompts: reset needs a tensordict with {self.data_key!r}, a"
                 " string or a conversation for each row"
             )
-        if hasattr(value, "to_chats"):
-            prompts: list[Any] = list(chats_of(value))
-        else:
-            prompts = elements(value)
+        prompts: list[Any] = list(chats_of(value)) if hasattr(value, "to_chats") else elements(value)
         if len(prompts) != count:
             raise RuntimeError(f"reset got {len(prompts)} prompts under {self.data_key!r} for {count} rows")
         return [prompt if isinstance(prompt, dict) else {self.data_key: prompt} for prompt in prompts]

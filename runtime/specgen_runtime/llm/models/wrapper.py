@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.llm.conversations.answers import message_of
 from specgen_runtime.llm.conversations.entries import Sequences, chats_at, written_to
+from specgen_runtime.llm.models.batching import CallBatcher
 from specgen_runtime.llm.models.body import can_pack, scorable, score_tokens, states_before
 from specgen_runtime.llm.models.chosen import Chosen
 from specgen_runtime.llm.models.distribution import TokenDistribution
@@ -71,10 +72,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         tokens_key: of tokens.
         masks_key: of masks.
         log_probs_key: of log-probabilities.
-        batching: whether calls of several threads are put together: no.
-        min_batch_size: not taken, as that.
+        batching: whether calls that several threads make at the same time are run as one batch; None: with
+            `min_batch_size`. Data have one batch dimension at most, then.
+        min_batch_size: how many rows such a batch waits for.
         max_batch_size: how many rows are run at once.
-        batching_timeout: without effect, as there is none to wait for.
+        batching_timeout: how many seconds it waits for them; then it runs those that are there.
         prefer_tokens: whether tokens in the data that were sampled are scored instead of rendered conversations: None
             if they are there with the assistant's mask; True requires them; False renders. Generating, whether a
             prompt that goes on from them keeps them.
@@ -152,9 +154,9 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(f"input_mode={input_mode!r} needs a tokenizer; only tokens are read without one")
         if padding_side not in ("left", "right"):
             raise ValueError(f"padding_side is 'left' or 'right', got {padding_side!r}")
-        if batching or (min_batch_size or 1) > 1:
+        if batching is False and min_batch_size is not None:
             raise ValueError(
-                "calls of several threads are not put together: pass batches, and max_batch_size"
+                f"min_batch_size={min_batch_size} is of calls that are put together: batching=True"
             )
         if verify_head not in ("once", "always"):
             raise ValueError(f"verify_head is 'once' or 'always', got {verify_head!r}")
@@ -185,7 +187,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.pad_model_input = pad_model_input is not False
         self.inplace, self.layout, self.prefer_tokens = inplace, layout, prefer_tokens
         self.padding_side, self.pad_to, self.max_length = padding_side, pad_to, max_length
-        self.max_batch_size, self.max_tokens, self.batching = max_batch_size, max_tokens, False
+        self.max_batch_size, self.max_tokens = max_batch_size, max_tokens
+        self.batching = batching or min_batch_size is not None
+        self._batcher = (
+            CallBatcher(min_batch_size or 1, max_batch_size, batching_timeout) if self.batching else None
+        )
         self.history_key, self.text_key, self.tokens_key = history_key, text_key, tokens_key
         self.masks_key, self.log_probs_key = masks_key, log_probs_key
         self.attention_mask_key = attention_mask_key
@@ -299,7 +305,15 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             tensordict_out: what is written to, unless `inplace` says it.
         """
         out = written_to(tensordict, tensordict_out, self.inplace, self.num_samples)
-        return (self._answer if self.generate else self._scored)(tensordict, out)
+        run = self._answer if self.generate else self._scored
+        if self._batcher is None:
+            return run(tensordict, out)
+        if tensordict.batch_dims > 1:
+            raise ValueError(f"batching=True takes one batch dimension at most, got {list(tensordict.shape)}")
+        rows = tensordict.unbind(0) if tensordict.batch_dims else (tensordict,)
+        read = [row.select(*self.in_keys, strict=False) for row in rows]
+        made = self._batcher(lambda data: run(data, written_to(data, None, "empty", self.num_samples)), read)
+        return out.update(torch.stack(list(made)) if tensordict.batch_dims else made[0])
 
     def _scored(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
         found = self.sequences(data)

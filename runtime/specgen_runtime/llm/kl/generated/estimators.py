@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5a182973651933f5a56e59ab9d5642d36b4c5cc3c28d46869afffe14d1cd8f40
+# specgen: sha256=88cb45e1a5b409befc033c3de058d2b1b5bf513623574290b15efde0288c0c68
 """Estimates of a KL divergence from log-probabilities of sampled tokens; `specgen_runtime.llm.kl_estimators` compares them."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def kl_k3(ratio: Tensor, *, bound: float = 10.0) -> Tensor:
     # functions.kl_k3.let
     bounded = bounded_ratio(ratio, bound=bound)
     # functions.kl_k3.returns
-    return torch.exp(-bounded) - 1 + bounded
+    return torch.expm1(-bounded) + bounded
 
 
 def kl_k3_plus(ratio: Tensor, *, bound: float = 10.0) -> Tensor:

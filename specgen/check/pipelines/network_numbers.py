@@ -1,0 +1,95 @@
+"""Numbers of the networks of a pipeline, besides the sizes of their layers."""
+
+from __future__ import annotations
+
+import math
+
+from specgen.check.losses.model import LossNetwork
+from specgen.check.pipelines.fields import ATOMS, HEAD_GAIN, INIT_GAIN, V_MAX, V_MIN
+from specgen.check.pipelines.model import Setting, ValueSupport
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_forms as forms
+from specgen.diagnostics.rules import pipeline_values as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline_networks import NetworkBody
+
+
+class NetworkNumbers:
+    """Reads the numbers of one network.
+
+    Args:
+        file: where it is declared.
+        path: the pipeline in it.
+        name: the network.
+        body: its declaration.
+        loss: the name of its loss.
+        numbers: the hyper-parameters of the pipeline.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        name: str,
+        body: NetworkBody,
+        loss: str,
+        numbers: Numbers,
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.name, self.body = file, path, name, body
+        self.loss, self.numbers, self.sink = loss, numbers, sink
+
+    def no_support(self) -> None:
+        """Report a support of a network that gives no distribution of values."""
+        span = self.file.key_span(*self.path, "networks", self.name, "support")
+        message = f"`{self.loss}` asks `{self.name}` for no distribution of values"
+        self.sink.add(forms.SUPPORT.at(span, message, help="leave it out"))
+
+    def support(self) -> ValueSupport | None:
+        """The values of a distributional network; None after reporting a mistake."""
+        place = ("networks", self.name, "support")
+        found = [
+            self.numbers.setting(*place, field, owner=self.name, fact=fact)
+            for field, fact in (("atoms", ATOMS), ("low", V_MIN), ("high", V_MAX))
+        ]
+        given = self.body.support
+        if given is None or None in (given.atoms, given.low, given.high):
+            span = self.file.key_span(*self.path, "networks", self.name)
+            message = (
+                f"`{self.loss}` asks `{self.name}` for the probabilities of values, and nobody says which"
+            )
+            help = f"write `{self.name}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
+            self.sink.add(forms.SUPPORT.at(span, message, help=help))
+            return None
+        atoms, low, high = found
+        if atoms is None or low is None or high is None:
+            return None
+        if low.default >= high.default:
+            message = f"`low` must be below `high`, got {low.default:g} and {high.default:g}"
+            self.sink.add(rules.OUT_OF_RANGE.at(low.span, message))
+            return None
+        return ValueSupport(atoms, low, high)
+
+    def orthogonal(self, role: LossNetwork) -> tuple[Setting, Setting] | None:
+        """The gains of orthogonal weights, where a network has such."""
+        if self.body.init is None or self.body.init.orthogonal is None:
+            return None
+        if role.members is not None or self.body.per not in (None, "group"):
+            what = "each member of an ensemble" if role.members is not None else "each agent"
+            span = self.file.key_span(*self.path, "networks", self.name, "init")
+            message = f"first weights of `{self.name}`, of which {what} has its own, are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `init`"))
+            return None
+        place = ("networks", self.name, "init", "orthogonal")
+        made = []
+        for field, fact, usual in (("gain", INIT_GAIN, math.sqrt(2.0)), ("head_gain", HEAD_GAIN, 1.0)):
+            found = self.numbers.setting(*place, field, owner=self.name, fact=fact)
+            if found is None and getattr(self.body.init.orthogonal, field) is None:
+                found = self.numbers.default("", usual, fact, owner=self.name)
+            if found is None:
+                return None
+            made.append(found)
+        return made[0], made[1]

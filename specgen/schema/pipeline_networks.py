@@ -1,0 +1,86 @@
+"""The networks of pipelines, as they are declared."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from specgen.schema.fields import Declaration
+
+Quantity = Annotated[int | float | str, Field(union_mode="left_to_right")]
+"""A number, the name of one of `params`, or a schedule: `linear(1.0, 0.05, over=20_000)`."""
+
+Size = Annotated[int | str, Field(union_mode="left_to_right")]
+"""A whole number, or the name of one of `params`."""
+
+Activation = Literal["relu", "tanh", "elu", "gelu", "silu", "leaky_relu", "mish"]
+
+
+class Scale(Declaration):
+    """The scale of a normal policy that does not depend on the observation.
+
+    Attributes:
+        parameter: its first value, before squashing; it is trained.
+        fixed: its value, which stays.
+    """
+
+    parameter: Quantity | None = None
+    fixed: Quantity | None = None
+
+
+class Support(Declaration):
+    """The values whose probabilities a network of distributional action values gives: `atoms` of them, evenly from `low` to `high`."""
+
+    atoms: Quantity | None = None
+    low: Quantity | None = None
+    high: Quantity | None = None
+
+
+class Orthogonal(Declaration):
+    """Orthogonal weights: `gain` for those of hidden layers, `head_gain` for those of the last one."""
+
+    gain: Quantity | None = None
+    head_gain: Quantity | None = None
+
+
+class Init(Declaration):
+    """The first weights of a network."""
+
+    orthogonal: Orthogonal | None = None
+
+
+class NetworkBody(Declaration):
+    """A network: what lies between what it reads and its head, which follow from its role.
+
+    Attributes:
+        mlp: the sizes of the hidden layers.
+        activation: what stands behind each of them.
+        layer_norm: whether their outputs are normalised before that.
+        init: its first weights; by default those of the layers' classes.
+        dist: of a policy, its distribution.
+        scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
+        support: of distributional action values, the values whose probabilities it gives.
+        in_: what it reads (`in`); by default what the loss says, or else all that is observed.
+        out: sizes that the loss leaves open, by their names.
+        per: how the agents of a group share it: `group`, one for all, each by itself; `agent`, parameters of its own for each;
+            `all`, parameters of its own for each, which sees what all observe.
+        doc: one line.
+    """
+
+    mlp: list[Size] | None = None
+    activation: Activation = "relu"
+    layer_norm: bool = False
+    init: Init | None = None
+    dist: (
+        Literal[
+            "categorical", "onehot_categorical", "masked_categorical", "masked_onehot_categorical", "normal",
+            "tanh_normal", "truncated_normal", "delta", "tanh_delta",
+        ] | None
+    ) = None  # fmt: skip
+    scale: Annotated[Literal["state"] | Scale | None, Field(union_mode="left_to_right")] = None
+    support: Support | None = None
+    in_: list[str] = Field(default_factory=list, alias="in")
+    out: dict[str, int] = Field(default_factory=dict)
+    per: Literal["group", "agent", "all"] | None = None
+    doc: str = ""

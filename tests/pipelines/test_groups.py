@@ -1,0 +1,128 @@
+"""Trainings of groups of agents: each loss trains its own networks, and each group has a return of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from specgen_runtime.training import evaluate, minibatches, read_log
+from specgen_std.chains.simple_tag import SimpleTagTrain
+from specgen_std.pipelines import mappo_tag
+from specgen_std.pipelines.mappo_tag import MAPPOTag, MAPPOTagConfig
+from tensordict import TensorDictBase
+
+from tests.compiled_cases import compiled_case
+from tests.pipelines.small import small_config
+from tests.support import imported
+
+GOOD = Path(__file__).parents[1] / "cases" / "good"
+GROUPS = {"adversary": ("adversary", "episode_reward"), "agent": ("agent", "episode_reward")}
+
+
+def estimated_batch(parts: MAPPOTag) -> TensorDictBase:
+    batch = next(iter(parts.collector))
+    with torch.no_grad():
+        parts.adversary_estimator(batch)
+        parts.agent_estimator(batch)
+    return batch
+
+
+def test_what_a_group_is_given_and_writes() -> None:
+    batch = estimated_batch(MAPPOTag(small_config(mappo_tag)))
+    for group, agents in (("adversary", 3), ("agent", 1)):
+        assert batch[group, "action"].shape == (2, 4, agents)
+        assert batch[group, "action_log_prob"].shape == (2, 4, agents)
+        assert batch[group, "advantage"].shape == (2, 4, agents, 1)
+        assert batch[group, "value_target"].isfinite().all()
+    assert "advantage" not in batch
+
+
+def test_advantages_are_those_of_each_agent_by_itself() -> None:
+    """One step before the end of the data only the difference of the values is left, with the reward."""
+    parts = MAPPOTag(small_config(mappo_tag))
+    batch = estimated_batch(parts)
+    last = batch[:, -1]
+    with torch.no_grad():
+        now, after = (
+            parts.adversary_critic_network(last.clone() if root is None else last[root].clone())
+            for root in (None, "next")
+        )
+    assert not last["next", "adversary", "terminated"].any()
+    delta = last["next", "adversary", "reward"] + parts.config.gamma * after["adversary", "state_value"]
+    expected = delta - now["adversary", "state_value"]
+    torch.testing.assert_close(last["adversary", "advantage"], expected)
+    assert not torch.equal(expected[:, 0], expected[:, 1])  # the critic values each agent
+
+
+def test_a_loss_trains_the_networks_of_its_group_only() -> None:
+    parts = MAPPOTag(small_config(mappo_tag))
+    batch = estimated_batch(parts)
+    (batch,) = minibatches(batch, 8, generator=parts.shuffling)
+    losses = parts.adversary_loss(batch)
+    torch.autograd.backward(losses["loss_objective"] + losses["loss_critic"])
+    moved = {name for name, _ in parts.adversary_loss.named_parameters()}
+    assert moved
+    assert all(one.grad is not None for one in parts.adversary_loss.parameters())
+    assert all(one.grad is None for one in parts.agent_loss.parameters())
+
+
+def test_a_critic_sees_all_agents_and_a_policy_itself() -> None:
+    parts = MAPPOTag(small_config(mappo_tag))
+    root = parts.env.reset()
+    other = root.clone()
+    other["adversary", "observation"][:, 2] += 1
+    with torch.no_grad():
+        values = [parts.adversary_critic_network(one)["adversary", "state_value"] for one in (root, other)]
+        logits = [
+            parts.adversary_actor_network(one)["adversary", "logits"] for one in (root.clone(), other.clone())
+        ]
+    assert not torch.equal(values[0][:, 0], values[1][:, 0])
+    assert torch.equal(logits[0][:, :2], logits[1][:, :2])
+    assert not torch.equal(logits[0][:, 2], logits[1][:, 2])
+
+
+def test_each_group_has_a_return() -> None:
+    parts = MAPPOTag(small_config(mappo_tag))
+    env = SimpleTagTrain(batch_size=[6])
+    scores = evaluate(env, parts.policy, seed=3, returns=GROUPS)
+    assert scores == {name: evaluate(env, parts.policy, seed=3, returns=key) for name, key in GROUPS.items()}
+    assert scores["adversary"] >= 0 >= scores["agent"]
+
+
+def test_the_log_tells_the_returns_of_both_groups(tmp_path: Path) -> None:
+    config = small_config(mappo_tag, num_steps=25, total_frames=100, evaluate_every=50, minibatches=5)
+    mappo_tag.train(config, folder=tmp_path)
+    last = read_log(tmp_path / "log.csv")[-1]
+    assert {"adversary_return", "agent_return", "adversary_evaluation", "agent_evaluation"} <= last.keys()
+    assert (tmp_path / "curve.png").is_file()
+
+
+def test_a_run_that_ends_before_its_first_evaluation(tmp_path: Path) -> None:
+    mappo_tag.train(small_config(mappo_tag, total_frames=8, evaluate_every=100), folder=tmp_path)
+    assert not read_log(tmp_path / "log.csv")
+
+
+@pytest.mark.parametrize("case", ["pipeline_of_a_team", "pipeline_of_a_rewarded_team"])
+def test_a_team_of_continuous_agents_trains_and_resumes(case: str, tmp_path: Path) -> None:
+    """Parameters of its own for each agent, and no `RewardSum`: rewards, of each or of the team, are summed by the run."""
+    with imported(compiled_case(GOOD / case).files, "generated", tmp_path):
+        module: Any = __import__("generated.main", fromlist=["Pushing"])
+        config = module.PushingConfig(total_frames=200, evaluate_every=100, evaluate_episodes=3)
+        parts = module.train(config, folder=tmp_path / "run")
+        assert parts.actor_network(parts.env.reset())["robot", "action"].shape == (4, 2, 1)
+        assert "robot_evaluation" in read_log(tmp_path / "run" / "log.csv")[-1]
+        longer = module.PushingConfig(total_frames=300, evaluate_every=100, evaluate_episodes=3)
+        module.train(longer, folder=tmp_path / "run", resume=True)
+        assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == 300
+
+
+@pytest.mark.slow
+def test_adversaries_learn_to_hunt(tmp_path: Path) -> None:
+    """The return of the policy that is drawn from, which is that of a random one at first."""
+    config = MAPPOTagConfig(total_frames=160_000, evaluate_every=8_000, evaluate_episodes=8)
+    mappo_tag.train(config, folder=tmp_path)
+    rows = read_log(tmp_path / "log.csv")
+    first, last = (sum(row["adversary_return"] for row in some) / 3 for some in (rows[:3], rows[-3:]))
+    assert last > 1.7 * first, (first, last)

@@ -1,0 +1,184 @@
+"""Pipelines as engineers write them, with nothing to complain of: no diagnostic of any kind.
+
+Whoever adds a rule finds its false alarms here.
+"""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from specgen.settings import Config
+from specgen.source import PythonSchema
+from tests.support import LIBRARY, compile_sources, library_records
+
+CONFIG = Config("schemas", "made", "made")
+HEAD = """\
+specgen: 1
+doc: A training.
+import: [{imports}]
+pipelines:
+  Training:
+    doc: A training.
+"""
+DQN = "pipelines/dqn_cartpole, chains/cartpole, losses/dqn"
+PPO = "pipelines/ppo_pendulum, chains/pendulum, losses/ppo"
+SAC = "pipelines/sac_mountain_car, chains/mountain_car, losses/sac"
+
+RIGHT: dict[str, tuple[str, str]] = {
+    "alone": (
+        "chains/cartpole, losses/dqn",
+        """\
+    env: CartPoleTrain
+    params: {width: {default: 128, min: 8, doc: size of a layer}, rate: 1.0e-3}
+    networks: {value_network: {mlp: [width, width], activation: elu, layer_norm: true}}
+    policy: {of: value_network, explore: {epsilon_greedy: {eps: 0.1}}, random_frames: 1_000}
+    loss: {DQNLoss: {loss_function: smooth_l1}}
+    data: {replay: {num_envs: 4, num_steps: 4, capacity: 50_000, batch_size: 64, updates: 4, storage: memmap}}
+    target_updater: {hard: {interval: 200}}
+    optimizer: {adamw: {lr: rate, weight_decay: 1.0e-4}, max_grad_norm: 10}
+    stop: {frames: 100_000}
+""",
+    ),
+    "value of each action without targets": (
+        DQN,
+        """\
+    extends: DQNCartPole
+    loss: {DQNLoss: {double_dqn: false, delay_value: false}}
+    target_updater: drop
+""",
+    ),
+    "priorities": (
+        DQN,
+        """\
+    extends: DQNCartPole
+    data: {replay: {sampler: {prioritized: {alpha: 0.6, beta: "linear(0.4, 1.0)"}}}}
+""",
+    ),
+    "a decaying exploration and step size": (
+        DQN,
+        """\
+    extends: DQNCartPole
+    policy: {explore: {epsilon_greedy: {eps: "exponential(1.0, 0.01, over=100_000)"}}}
+    optimizer: {rmsprop: {lr: "cosine(1.0e-3, 1.0e-5)", alpha: 0.95, eps: 1.0e-2}}
+""",
+    ),
+    "another task": (
+        DQN.replace("cartpole, losses", "acrobot, losses"),
+        "    extends: DQNCartPole\n    env: AcrobotTrain\n    stop: {return: -100}\n",
+    ),
+    "arguments of the environment": (
+        DQN,
+        "    extends: DQNCartPole\n    env: {CartPoleTrain: {length: 0.7}}\n    evaluate: {env: CartPoleTrain}\n",
+    ),
+    "advantages of a whole batch": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    loss: {ClipPPOLoss: {normalize_advantage: false, clip_value: 0.2}}
+    value_estimator: {gae: {average_gae: true}, when: epoch}
+""",
+    ),
+    "minibatches by their number": (
+        PPO,
+        "    extends: PPOPendulum\n    data: {on_policy: {num_envs: 8, num_steps: 256, minibatches: 8}}\n",
+    ),
+    "a penalty in the place of clipping": (
+        PPO,
+        "    extends: PPOPendulum\n    loss: {KLPENPPOLoss: {dtarg: 0.02, beta: 0.5, normalize_advantage: true}}\n",
+    ),
+    "a scale that depends on the state": (
+        PPO,
+        "    extends: PPOPendulum\n    networks: {actor_network: {dist: truncated_normal, scale: state}}\n",
+    ),
+    "actor and critic with steps of their own": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    optimizer:
+      actor: {of: [actor_network], adam: {lr: 3.0e-4}, max_grad_norm: 0.5}
+      critic: {of: [critic_network], adam: {lr: 1.0e-3}}
+""",
+    ),
+    "policy gradients with a sum to the end": (
+        PPO + ", losses/policy_gradient",
+        "    extends: PPOPendulum\n    loss: {A2CLoss: {entropy_coeff: 0.01}}\n    value_estimator: {td1: {gamma: 0.95}}\n"
+        "    data: {on_policy: {epochs: 1}}\n",
+    ),
+    "discrete actions": (
+        PPO.replace("chains/pendulum", "chains/cartpole"),
+        """\
+    extends: PPOPendulum
+    env: CartPoleTrain
+    networks: {actor_network: {dist: drop, scale: drop}}
+    loss: {ClipPPOLoss: {entropy_bonus: true, entropy_coeff: 0.01}}
+    value_estimator: {gae: {gamma: 1}}
+    stop: {return: 475}
+""",
+    ),
+    "one optimizer for several networks": (
+        SAC,
+        "    extends: SACMountainCar\n    optimizer: {adam: {lr: 3.0e-4}}\n",
+    ),
+    "a temperature that stays": (
+        SAC,
+        """\
+    extends: SACMountainCar
+    loss: {SACLoss: {fixed_alpha: true, alpha_init: 0.2}}
+    optimizer: {temperature: drop}
+""",
+    ),
+    "an entropy that a policy may have": (
+        SAC,
+        "    extends: SACMountainCar\n    loss: {SACLoss: {target_entropy: -1.5}}\n",
+    ),
+    "many values and many updates": (
+        SAC + ", losses/redq",
+        """\
+    extends: SACMountainCar
+    loss: {REDQLoss: {num_qvalue_nets: 10, sub_sample_len: 2}}
+    data: {replay: {num_envs: 1, num_steps: 1, updates: 20}}
+""",
+    ),
+    "terms in the place of networks": (
+        SAC,
+        """\
+    extends: SACMountainCar
+    optimizer:
+      actor: {of: [loss_actor]}
+      critic: {of: [loss_qvalue]}
+      temperature: {of: [loss_alpha]}
+""",
+    ),
+}
+
+
+def text_of(name: str) -> str:
+    imports, body = RIGHT[name]
+    return HEAD.format(imports=", ".join(f"specgen_std/{one.strip()}" for one in imports.split(","))) + body
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_nothing_is_said(name: str) -> None:
+    made = compile_sources(
+        {"schemas/a.yaml": text_of(name)}, CONFIG, gymnasium=library_records(), library=LIBRARY
+    )
+    assert [str(item) for item in made.diagnostics] == []
+    assert "def train(" in made.files["made/a.py"]
+
+
+def test_there_are_many() -> None:
+    assert len(RIGHT) >= 15
+
+
+@pytest.mark.parametrize("name", ["alone", "priorities", "actor and critic with steps of their own"])
+def test_the_same_declaration_in_python_gives_the_same_files(name: str) -> None:
+    text = text_of(name)
+    data = yaml.safe_load(text)
+    del data["specgen"]
+    first, second = (
+        compile_sources({path: source}, CONFIG, gymnasium=library_records(), library=LIBRARY)
+        for path, source in (("schemas/a.yaml", text), ("schemas/a.py", PythonSchema(data)))
+    )
+    assert not second.diagnostics
+    assert first.files["made/a.py"].split('"""', 1)[1] == second.files["made/a.py"].split('"""', 1)[1]
