@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=02d660b942e1b2e1cf62cf4b9fc11b84db0bebfb050ec7608c4b0b8753610e39
+# specgen: sha256=7db1531a52b5859d343de00dbf9b3ede4aab6e75b5511278f1d7cbcc951c5e38
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
-from specgen_runtime.modules import MLP, Categorical, ProbabilisticActor, SafeModule, ValueOperator
+from specgen_runtime.modules import (
+    MLP, Categorical as CategoricalDistribution, ProbabilisticActor, SafeModule, ValueOperator,
+)
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
@@ -101,8 +103,9 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     net = MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.Tanh)
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
-        module, in_keys=["logits"], out_keys=["action"], distribution_class=Categorical, return_log_prob=True,
-        log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM, generator=generator,
+        module, in_keys=["logits"], out_keys=["action"], distribution_class=CategoricalDistribution,
+        return_log_prob=True, log_prob_key="action_log_prob", default_interaction_type=ExplorationType.RANDOM,
+        generator=generator,
     )
 
 

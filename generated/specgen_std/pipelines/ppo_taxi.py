@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a76f6cfb6617ddbac3196d91eeca4c78c5541e454cc3631770798181b9f4e020
+# specgen: sha256=ebaee78f8fe033f5a088951ba54926790c3ea39ae034cacd3ddfef40955f6cc1
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import (
     MLP, Categorical as CategoricalDistribution, OneHot as OneHotLayer, ProbabilisticActor, SafeModule,
-    ValueOperator,
+    ValueOperator, orthogonal,
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
@@ -54,6 +54,12 @@ class PPOTaxiConfig:
     """passes over each batch (>= 1)"""
     minibatch_size: int = 256
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
+    init_gain: float = 1.4142135623730951
+    """factor of the first weights of hidden layers (> 0)"""
+    head_gain: float = 0.01
+    """factor of the first weights of the last layer (> 0)"""
+    critic_network_head_gain: float = 1.0
+    """factor of the first weights of the last layer (> 0)"""
     gamma: float = 0.99
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
@@ -81,6 +87,9 @@ class PPOTaxiConfig:
         int_param("num_steps", self.num_steps, at_least=1)
         int_param("epochs", self.epochs, at_least=1)
         int_param("minibatch_size", self.minibatch_size, at_least=1)
+        float_param("init_gain", self.init_gain, above=0)
+        float_param("head_gain", self.head_gain, above=0)
+        float_param("critic_network_head_gain", self.critic_network_head_gain, above=0)
         float_param("gamma", self.gamma, at_least=0, at_most=1)
         float_param("lmbda", self.lmbda, at_least=0, at_most=1)
         float_param("lr", self.lr, above=0)
@@ -94,12 +103,16 @@ class PPOTaxiConfig:
             raise ValueError(f"minibatch_size must divide num_envs * num_steps, got {self.minibatch_size}")
 
 
-def actor_network(generator: torch.Generator) -> ProbabilisticActor:
+def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> ProbabilisticActor:
     """Make a network from `observation`, int64, one of 500, to a distribution (categorical) over `action`,
     int64, one of 6.
     """
     net = nn.Sequential(
-        OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
+        OneHotLayer(500),
+        orthogonal(
+            MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU),
+            gain=config.init_gain, head_gain=config.head_gain,
+        ),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
@@ -109,11 +122,15 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     )
 
 
-def critic_network() -> ValueOperator:
+def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
         nn.Sequential(
-            OneHotLayer(500), MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU)
+            OneHotLayer(500),
+            orthogonal(
+                MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU),
+                gain=config.init_gain, head_gain=config.critic_network_head_gain,
+            ),
         ),
         in_keys=["observation"],
         out_keys=["state_value"],
@@ -121,7 +138,7 @@ def critic_network() -> ValueOperator:
 
 
 class PPOTaxi:
-    """Proximal policy optimization on Taxi; what the mask forbids is never tried.
+    """Proximal policy optimization on Taxi.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
@@ -134,8 +151,8 @@ class PPOTaxi:
         self.env.set_seed(stream(config.seed, "env"))
         self.eval_env = TaxiTrain(batch_size=[config.evaluate_episodes])
         self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.critic_network = critic_network()
+        self.actor_network = actor_network(config, self.exploring)
+        self.critic_network = critic_network(config)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
