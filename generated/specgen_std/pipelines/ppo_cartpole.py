@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a5fcc5129137fb8bfcab3a8a02564046edef2866d8ab74aa3796dc836fa9d80d
+# specgen: sha256=7db1531a52b5859d343de00dbf9b3ede4aab6e75b5511278f1d7cbcc951c5e38
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import (
     MLP, Categorical as CategoricalDistribution, ProbabilisticActor, SafeModule, ValueOperator,
 )
-from specgen_runtime.objectives import ValueEstimators, not_none
+from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
 from specgen_runtime.typing import TensorDictBase
@@ -153,7 +153,7 @@ class PPOCartPole:
             self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
-            not_none(self.loss.critic_network_params).parameters(), lr=config.critic_lr, fused=True
+            self.loss.critic_network_params.parameters(), lr=config.critic_lr, fused=True
         )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
