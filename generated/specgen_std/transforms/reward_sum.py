@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=16867cfbb1a508fb1971ed54b600ce67a9a3595e0f0064cc6d08c51e0e6088b8
+# specgen: sha256=290c592f7b5e2949100d7835393472a71063e429f34f64ffdc29948f864aea88
 """Returns of the episodes so far."""
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
     """
 
     _reads = ("reward",)
+    _optional = ("total", "as_reward", "kept")
     _beside: ClassVar[Mapping[str, str]] = {"total": "reward", "as_reward": "reward", "kept": "reward"}
-    _logical = True
     _sequential = True
 
     def __init__(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=755ac2555deedf1ca0d904d5dd15f72794e2f5c1db83201d0e18bcfc6c951200
+# specgen: sha256=db9ee1afba4ec3d1d57398ba61ed16f86b3c1473ca666f1b4f0e221c595962f5
 """Count steps, and end episodes that last too long."""
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class StepCounter(GeneratedTransform[StepCounterKeys]):
     _writes: tuple[str, ...] = ("step_count",)
     _recalls = ("step_count",)
     _carries = ("step_count",)
+    _optional = ("truncated",)
     _beside: ClassVar[Mapping[str, str]] = {"step_count": "done"}
     _sequential = True
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cc1847c633739e5ec70161482eae0984b4f73de80af7e3acfaf205fbdab26abb
+# specgen: sha256=d0f9cd4ab1b9f4d0ad6d38edc1f23e454f87359ecc0fb5e4ec0a4d51b459bd71
 """Several steps as one, steps that are left out, and steps after a reset."""
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ class MultiAction(RepeatTransform[MultiActionKeys, MultiActionInverseKeys]):
     _takes = ("chunk",)
     _folds = ("reward",)
     _sums = ("reward",)
+    _optional = ("rewards",)
     _beside: ClassVar[Mapping[str, str]] = {"rewards": "reward", "reward": "reward"}
 
     def __init__(

@@ -30,7 +30,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
 
     Attributes:
         _follows: the outputs whose specs follow from what is computed, and how.
-        _optional: the outputs with specs of their own that some parameters leave out, where specs follow of others.
+        _optional: the outputs with specs of their own that some parameters leave out.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
         _beside: other outputs, each with the input whose dimensions it has.

@@ -98,7 +98,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 for name in self._rewards:
                     key, role = getattr(row, name), self._beside.get(name)
                     if key in self._declared_cache and (
-                        role is None or getattr(row, role) not in self._columns.read
+                        role is None or (self._logical and getattr(row, role) not in self._columns.read)
                     ):
                         self._declared_cache[key] = self._declared_cache[key].unsqueeze(-1)
         return self._declared_cache

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from specgen.check.transforms.entries import Role
+from specgen.check.transforms.inverse import COUNTED
 from specgen.check.transforms.model import CheckedTransform
 from specgen.expr import Typed
 from specgen.expr.sizes import Rest
@@ -78,8 +79,9 @@ def _of_one_shape(transform: CheckedTransform) -> bool:
         role is driver or (role.form == "key" and role.beside == role.shaped_as == driver.name)
         for role in transform.forward
     ]
+    of_rewards = driver.default == ("env.reward",)  # a reward of theirs is stored as they are
     written = [
-        output.each == driver.name and not output.reward and not has_own_dims(output)
+        output.each == driver.name and (of_rewards or not output.reward) and not has_own_dims(output)
         for output in transform.written(inverse=False)
     ]
     return all(read) and all(written) and _free(driver)
@@ -91,7 +93,7 @@ def _free(role: Role) -> bool:
 
 def _sized(role: Role) -> bool:
     """Whether a pattern says dimensions; those of choices are checked with their classes."""
-    return role.spec.kind == "pattern" and not _free(role)
+    return role.spec.kind not in COUNTED and not _free(role)
 
 
 def _counts_axes(node: Typed) -> bool:

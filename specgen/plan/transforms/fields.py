@@ -26,7 +26,7 @@ def always_fields(transform: CheckedTransform, around: Groups) -> Iterator[tuple
             yield attribute, len(always) < len(names), always
     outputs = transform.written(inverse=False)
     optional = tuple(output.name for output in outputs if output.when is not None and output.declared)
-    if optional and any(not output.declared for output in outputs):
+    if optional:
         yield "_optional", False, optional
 
 
