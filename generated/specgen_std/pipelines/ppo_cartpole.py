@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7db1531a52b5859d343de00dbf9b3ede4aab6e75b5511278f1d7cbcc951c5e38
+# specgen: sha256=824f5b0625b001a363030393dc15f1a5bb2b604efc7cfda8c1498d10d68c31e0
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -150,10 +150,10 @@ class PPOCartPole:
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
-            self.loss.actor_network_params.parameters(), lr=config.actor_lr, fused=True
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
         )
         self.critic_optimizer = torch.optim.Adam(
-            self.loss.critic_network_params.parameters(), lr=config.critic_lr, fused=True
+            self.critic_network.parameters(), lr=config.critic_lr, fused=True
         )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
