@@ -73,20 +73,34 @@ def test_project_urls_lead_somewhere() -> None:
     assert all(url.startswith(HOME) for url in PROJECT["urls"].values())
 
 
+def named_files(page: Path) -> dict[str, str]:
+    """The schema files that a page names before it shows them: "`schemas/point.yaml`:"."""
+    found = re.findall(
+        r"`(schemas/\w+\.yaml)`:\n\n```yaml\n(.*?)^```$",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    return dict(found)
+
+
 # A block that begins with the language version is a whole file; others are excerpts.
 WHOLE = [
-    pytest.param(code, id=f"{name(page)}-{index}")
+    pytest.param(code, named_files(page), id=f"{name(page)}-{index}")
     for page in PAGES
     for index, code in enumerate(blocks(page, "yaml"))
     if code.startswith("specgen: 1\n")
 ]
 
 
-@pytest.mark.parametrize("code", WHOLE)
-def test_whole_schemas_compile(code: str) -> None:
+@pytest.mark.parametrize(("code", "others"), WHOLE)
+def test_whole_schemas_compile(code: str, others: dict[str, str]) -> None:
     lock = library_lock()
     assert lock is not None
     spaces = read_lock(lock, str(lock), Sink())
-    made = compile_sources({"schemas/example.yaml": code}, CONFIG, gymnasium=spaces, library=LIBRARY)
+    imported = re.search(r"^import: \[(.*)\]$", code, re.MULTILINE)
+    wanted = imported[1].split(", ") if imported else []
+    sources = {path: text for path, text in others.items() if Path(path).stem in wanted}
+    sources["schemas/example.yaml"] = code
+    made = compile_sources(sources, CONFIG, gymnasium=spaces, library=LIBRARY)
     assert [f"{item.code}: {item.message}" for item in made.diagnostics] == []
     assert "out/example.py" in made.files
