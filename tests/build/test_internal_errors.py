@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from specgen import compile_file
+from specgen import compile_file, compile_project
 from specgen.cli import main
 from specgen.project import load_project
 from specgen.project.build import build, check

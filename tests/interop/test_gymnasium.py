@@ -248,7 +248,10 @@ def test_rendering() -> None:
     env.reset()
     assert env.render().shape == (400, 600, 3)
     with pytest.raises(NotImplementedError):
-        to_gymnasium(CartPole()).render()
+        to_gymnasium(Counting()).render()
+    drawn = to_gymnasium(CartPole())
+    drawn.reset()
+    assert drawn.render().shape[-1] == 3
 
 
 class Drawn(Counting):

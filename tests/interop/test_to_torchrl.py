@@ -230,7 +230,10 @@ def test_rendering_for_recorders() -> None:
     inside = GymEnv("CartPole-v1", render_mode="rgb_array")
     env = theirs.TransformedEnv(to_torchrl(inside), record.PixelRenderTransform())
     assert env.rollout(2)["pixels"].shape == (2, 400, 600, 3)
-    assert not hasattr(to_torchrl(CartPole()), "render")
+    assert not hasattr(to_torchrl(Counting()), "render")
+    drawn = to_torchrl(CartPole())
+    drawn.reset()
+    assert drawn.render().shape[-1] == 3
 
 
 @pytest.mark.parametrize(

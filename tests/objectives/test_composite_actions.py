@@ -126,8 +126,8 @@ def test_the_divergence_from_stored_parameters(shape: tuple[int, ...]) -> None:
     data["params", "arm", "loc"] += 0.2
     data["advantage"] = torch.linspace(-1, 1, data.numel()).view(*shape, 1)
     data["value_target"] = data["next", "reward"].clone()
-    data["action_log_prob"] = torch.zeros(*shape)
     loss = KLPENPPOLoss(actor, state_value())
+    data[loss.tensor_keys.sample_log_prob] = torch.zeros(*shape)
     assert "params" in loss.in_keys
     out = loss(data)
     wanted = torch.zeros(shape)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specgen import compile_file
+from specgen import compile_file, compile_project
 from specgen.check.file import CheckedFile, Interface, check_file
 from specgen.check.model import CheckedEnv
 from specgen.check.programs.env import EnvPrograms

@@ -121,11 +121,10 @@ def copied_flag(data: Data) -> bool:
 
 def late_reward(data: Data) -> bool:
     step = data.get("step", {})
-    for key, text in step.items():
-        if "next.reward" in str(text) and data.get("in", {}).get("reward"):
-            step[key] = str(text).replace("next.reward", "reward")
-            return True
-    return False
+    late = [key for key, text in step.items() if "next.reward" in str(text)]
+    for key in late if data.get("in", {}).get("reward") else ():
+        step[key] = str(step[key]).replace("next.reward", "reward")
+    return bool(late and data.get("in", {}).get("reward"))
 
 
 def misspelt_key(data: Data) -> bool:

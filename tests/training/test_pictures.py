@@ -16,6 +16,7 @@ from specgen_runtime.training import curves, draw_curve, read_curve, record_vide
 from specgen_runtime.training.run_log import RunLog
 from specgen_std.chains.cartpole import CartPoleTrain
 from tensordict import TensorDictBase
+from tests.envs.counting import Counting
 
 
 def logged(folder: Path, points: dict[int, float], column: str = "evaluation") -> Path:
@@ -149,10 +150,8 @@ def test_simulators_are_shown(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_shown(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="there is nothing to see of CartPoleTrain: it has no entry 'pixels'"
-    ):
-        record_video(CartPoleTrain(), right, tmp_path / "a.gif", seed=0)
+    with pytest.raises(ValueError, match="there is nothing to see of Counting: it has no entry 'pixels'"):
+        record_video(Counting(), right, tmp_path / "a.gif", seed=0)
     with pytest.raises(ValueError, match=r"writes .gif or .mp4, found 'a.avi'"):
         record_video(Drawn(), right, tmp_path / "a.avi", seed=0)
 

@@ -60,7 +60,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "Timer": lambda: transforms.Timer(),
     "UnaryTransform": lambda: transforms.UnaryTransform(["position"], ["square"], fn=square),
 }
-# Base classes, transforms of recorded data, and those that need a Ray cluster: they have tests of their own.
+# Base classes, transforms of recorded data, those that need pictures or a Ray cluster: they have tests of their own.
 OTHERS = {
     "BurnInTransform",
     "FlattenTensorDict",
@@ -68,6 +68,7 @@ OTHERS = {
     "MultiStepTransform",
     "NextObservationDelta",
     "NextStateReconstructor",
+    "PixelRenderTransform",
     "RandomCropTensorDict",
     "RayModuleTransform",
     "ReplayTransform",

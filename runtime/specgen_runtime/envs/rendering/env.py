@@ -108,9 +108,9 @@ class RenderedEnv(GeneratedEnv[D, S]):
             )
         return cast("TensorDictBase", kept)
 
-    def reset(self, tensordict: D | None = None, *, set_state: bool | None = None, **kwargs: Any) -> D:
+    def reset(self, tensordict: D | None = None, **kwargs: Any) -> D:
         """Start new episodes; see `EnvBase.reset`."""
-        root = super().reset(tensordict, set_state=set_state, **kwargs)
+        root = super().reset(tensordict, **kwargs)
         self._show(root)
         return root
 
