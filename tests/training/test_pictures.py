@@ -16,6 +16,7 @@ from specgen_runtime.training import curves, draw_curve, read_curve, record_vide
 from specgen_runtime.training.run_log import RunLog
 from specgen_std.chains.cartpole import CartPoleTrain
 from tensordict import TensorDictBase
+
 from tests.envs.counting import Counting
 
 
