@@ -350,6 +350,15 @@ class CheckedEnv:
         """Every declared tensor except the done flags."""
         return (*self.state, *self.observation, *self.action, *self.reward)
 
+    @property
+    def returned(self) -> dict[str, Entry]:
+        """What it returns, by dotted key: observations, state, rewards, and the done flags."""
+        found = [*self.observation, *self.state, *self.reward]
+        for prefix in self.done:
+            spec = SpecType("unbounded", "bool", self.done_dims[prefix])
+            found += [Entry((*prefix, flag), "done", spec, spec.type(col=True)) for flag in DONE_FLAGS]
+        return {entry.dotted: entry for entry in found}
+
     @cached_property
     def symbols(self) -> Mapping[str, Symbol]:
         """What is declared, by its path below the environment.

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 
 from specgen.check.chains.model import Row
 from specgen.check.chains.writes import WrittenKeys
-from specgen.check.model import CheckedEnv, Entry, dotted
+from specgen.check.model import CheckedEnv, Entry
 from specgen.diagnostics import Sink, Span
-from specgen.expr import SpecType
 from specgen.expr.symbols import Key
-from specgen.program.program import DONE_FLAGS
 
 
 class Position:
@@ -26,15 +24,8 @@ class Position:
     def __init__(self, name: str, env: CheckedEnv, span: Span, sink: Sink) -> None:
         self.env = env
         self.written_keys = WrittenKeys(name, env, span, sink)
-        self.entries: dict[str, Entry] = {}
+        self.entries = env.returned
         self.dropped: dict[str, str] = {}
-        for entry in (*env.observation, *env.state, *env.reward):
-            self.entries[entry.dotted] = entry
-        for prefix in env.done:
-            for flag in DONE_FLAGS:
-                key = (*prefix, flag)
-                spec = SpecType("unbounded", "bool", env.done_dims[prefix])
-                self.entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
         self.actions = {entry.dotted: entry for entry in env.action}
         self.masks = dict(env.masks)
 

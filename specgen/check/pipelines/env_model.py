@@ -21,7 +21,6 @@ class PipelineEnv:
         actions: what it is given.
         masks: the actions that have a mask, each with the key of that.
         groups: its groups of agents.
-        batched: whether one object holds several environments, by `batch_size`.
         arguments: what its constructor is given.
         dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
@@ -33,7 +32,6 @@ class PipelineEnv:
     actions: tuple[Entry, ...]
     masks: Mapping[str, str]
     groups: tuple[AgentGroup, ...]
-    batched: bool
     span: Span
     arguments: Mapping[str, object] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)

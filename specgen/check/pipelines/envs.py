@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from specgen.check.chains.model import CheckedChain
-from specgen.check.model import Checked, CheckedEnv, Entry, Parameter, dotted
+from specgen.check.model import Checked, CheckedEnv, Parameter
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.expr import SpecType
-from specgen.program.program import DONE_FLAGS
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.source import Mapping as MappingNode
@@ -77,12 +75,7 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
             who = f"`{instance.transform.name}`, transforms[{instance.position}] of `{value.name}`"
             dropped |= dict.fromkeys(instance.dropped, who)
     else:
-        base, entries = value, {one.dotted: one for one in (*value.observation, *value.state, *value.reward)}
-        for prefix in value.done:
-            for flag in DONE_FLAGS:
-                key = (*prefix, flag)
-                spec = SpecType("unbounded", "bool", value.done_dims[prefix])
-                entries[dotted(key)] = Entry(key, "done", spec, spec.type(col=True))
+        base, entries = value, value.returned
         actions, masks = value.action, value.masks
     return PipelineEnv(
         name=value.name,
@@ -91,7 +84,6 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         actions=actions,
         masks=masks,
         groups=base.groups,
-        batched=True,
         span=span,
         arguments=arguments,
         dropped=dropped,

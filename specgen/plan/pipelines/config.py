@@ -11,7 +11,6 @@ from specgen.plan.model import Field
 from specgen.plan.pipelines.model import ConfigPlan
 
 _WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
-_SIGNS = {">=": ">=", "<=": "<=", ">": ">", "<": "<"}
 
 
 def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:

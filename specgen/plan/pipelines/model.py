@@ -92,8 +92,6 @@ class LoopPlan:
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
         estimators: their attributes.
         minibatch: the frames of an update, of on-policy data.
-        warm_up: whether updates wait for the first frames.
-        updates: whether there may be several updates for each batch.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
@@ -109,8 +107,6 @@ class LoopPlan:
     estimated: str | None
     estimators: tuple[str, ...]
     minibatch: Text
-    warm_up: bool
-    updates: bool
     multi_step: bool
     prioritized: bool
     evaluation: str

@@ -87,8 +87,6 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
         estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
         minibatch=minibatch,
-        warm_up=isinstance(data, ReplayData),
-        updates=isinstance(data, ReplayData),
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
