@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7398b540b456b90d517e9f8f848da1b445a6ae0a7efa95b9f172ed0c10326f46
+# specgen: sha256=da1847342bd3422ec77cc59391d945f105d43ad15a0c7f9ae45d8a1903996328
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ class DQNCartPole:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.loss = DQNLoss(value_network=self.value_network, double_dqn=True).make_value_estimator(
-            ValueEstimators.TD0, gamma=config.gamma
-        )
+        self.loss = DQNLoss(
+            value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
+        ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.buffer = TensorDictReplayBuffer(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f82d0d03af61bdb6f2849794fce40beb76b1b4803e4c78dca858f78cd19a8103
+# specgen: sha256=a27b8e77fd06ffe6748d01361fb700ed08018c9bde55074bb7bc428cc958e9b0
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TD3PendulumConfig:
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     sigma: float = 0.2
     """deviation of the noise on actions (>= 0)"""
@@ -107,7 +107,7 @@ class TD3PendulumConfig:
 
 def actor_network() -> ProbabilisticActor:
     """Make a network from `observation`, float32 [3], to `action`, float32 [1] in [-2, 2]."""
-    net = MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU)
+    net = MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU)
     module = SafeModule(net, in_keys=["observation"], out_keys=["param"])
     return ProbabilisticActor(
         module, in_keys=["param"], out_keys=["action"], distribution_class=TanhDelta,
@@ -120,7 +120,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
