@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import torch
 from specgen_runtime.training import stream
 from specgen_runtime.training.run_log import RunLog
@@ -147,18 +148,16 @@ def ddpg(name: str, width: list[int], config: Any) -> DDPG:
 
 
 def _noise(config: Any) -> NormalActionNoise:
-    import numpy as np
-
     return NormalActionNoise(np.zeros(1), np.full(1, config.sigma / 2))
 
 
 def ppo(name: str, width: list[int], config: Any, activation: type[torch.nn.Module]) -> PPO:
-    """Proximal policy optimization, with one step size for all, which falls to 0."""
-    lr = config.lr
+    """Proximal policy optimization, with one step size for all, that of the actor, and one norm of gradients."""
+    lr, falls = (config.lr, hasattr(config, "lr_end")) if hasattr(config, "lr") else (config.actor_lr, True)
     return PPO(
         "MlpPolicy",
         _envs(name, config),
-        learning_rate=(lambda left: lr * left) if hasattr(config, "lr_end") else lr,
+        learning_rate=(lambda left: lr * left) if falls else lr,
         n_steps=config.num_steps,
         batch_size=config.minibatch_size,
         n_epochs=config.epochs,
@@ -166,7 +165,7 @@ def ppo(name: str, width: list[int], config: Any, activation: type[torch.nn.Modu
         gae_lambda=config.lmbda,
         clip_range=config.clip_epsilon,
         ent_coef=getattr(config, "entropy_coeff", 0.0),
-        max_grad_norm=config.max_grad_norm,
+        max_grad_norm=getattr(config, "max_grad_norm", None) or config.actor_max_grad_norm,
         policy_kwargs={"net_arch": width, "activation_fn": activation},
         seed=config.seed,
         device="cpu",

@@ -185,6 +185,7 @@ def _mappo(parts: Any, group: str) -> peer.LossModule:
         getattr(parts, f"{group}_actor_network"),
         getattr(parts, f"{group}_critic_network"),
         entropy_coeff=getattr(config, f"{group}_entropy_coeff"),
+        loss_critic_type="l2",
     )
     entries = {"advantage", "value_target", "reward", "done", "terminated", "action"}
     loss.set_keys(
@@ -201,8 +202,8 @@ PENDULUM, CARTPOLE = "Pendulum-v1", "CartPole-v1"
 TEMPLATES = {
     template.name: template
     for template in (
-        Template(dqn_cartpole, _dqn, partial(sb3.dqn, CARTPOLE, [128, 128])),
-        Template(ppo_cartpole, _ppo),
+        Template(dqn_cartpole, _dqn, partial(sb3.dqn, CARTPOLE, [64, 64])),
+        Template(ppo_cartpole, _ppo, partial(sb3.ppo, CARTPOLE, [64, 64], activation=nn.Tanh)),
         Template(ppo_pendulum, _ppo, partial(sb3.ppo, PENDULUM, [64, 64], activation=nn.Tanh)),
         Template(sac_mountain_car, _sac, partial(sb3.sac, "MountainCarContinuous-v0", [64, 64], 8)),
         Template(td3_pendulum, _td3, partial(sb3.td3, PENDULUM, [64, 64])),

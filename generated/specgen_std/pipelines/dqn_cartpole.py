@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=da1847342bd3422ec77cc59391d945f105d43ad15a0c7f9ae45d8a1903996328
+# specgen: sha256=6d9b5ba2d673fd481db5b4556cd2cb30c1bca25116b057f67ad175884b78c993
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ class DQNCartPoleConfig:
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 128
     """frames of an update (>= 1)"""
-    updates: int = 1
+    updates: int = 2
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.05
+    eps_end: float = 0.2
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 20_000
+    eps_frames: int = 8000
     """frames until `eps` is at its last value (>= 1)"""
-    tau: float = 0.01
+    tau: float = 0.003
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.005
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 200_000
+    total_frames: int = 50_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 4000
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 20_000
+    checkpoint_every: int = 5000
     """frames between two checkpoints (>= 1)"""
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class DQNCartPoleConfig:
 def value_network() -> QValueActor:
     """Make a network from `observation`, float32 [4], to one value for each of 2 actions."""
     return QValueActor(
-        MLP(in_features=4, out_features=2, num_cells=[128, 128], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation"], action_space="categorical",
     )
 
