@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6d9b5ba2d673fd481db5b4556cd2cb30c1bca25116b057f67ad175884b78c993
+# specgen: sha256=0397761063c31e51d169d64c3994c2cb886cf740406316ae53e2f0bec338377c
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DQNCartPoleConfig:
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 200_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
@@ -69,7 +69,7 @@ class DQNCartPoleConfig:
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 20_000
     """frames between two checkpoints (>= 1)"""
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=273e3665549ee8dc182ccb7f493254bef9d89b701d8a75f9079e47a4aff1b11b
+# specgen: sha256=183864bafd75f44f4f0edbbe3e9a46dc820f92da57f7dc648a5d7cf3841c21e6
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class PPOPendulumConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 128
+    num_steps: int = 64
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 128
+    minibatch_size: int = 512
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_scale: float = 0.6
     """standard deviation of the policy at first, before squashing (> 0)"""
@@ -58,21 +58,21 @@ class PPOPendulumConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.003
     """step size of the optimizer (> 0)"""
     lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
     max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 300_000
+    total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 15_000
+    evaluate_every: int = 8192
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 30_000
+    checkpoint_every: int = 15_000
     """frames between two checkpoints (>= 1)"""
 
     def __post_init__(self) -> None:

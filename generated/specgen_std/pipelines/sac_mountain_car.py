@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9dd84382557af6679cb5b71d92551c91b7e348e60df7e8409ad97a4d62c6720e
+# specgen: sha256=9cb8d5593be5faa193374697d77f31327ae644893d566dc5071b170beaac7001
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SACMountainCarConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 90.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2000
+    evaluate_every: int = 1500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""

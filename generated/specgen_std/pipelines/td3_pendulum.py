@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a27b8e77fd06ffe6748d01361fb700ed08018c9bde55074bb7bc428cc958e9b0
+# specgen: sha256=8c07339b4e9d34151cdb4f86dbed54ec5f51ecef9b5c9c36c20648fe3b16bfdf
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TD3PendulumConfig:
     """the standard deviation of the noise of the next action (>= 0)"""
     noise_clip: float = 0.5
     """how far that noise goes at most (>= 0)"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
@@ -55,27 +55,27 @@ class TD3PendulumConfig:
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.95
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     sigma: float = 0.2
     """deviation of the noise on actions (>= 0)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.001
+    actor_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.001
+    critic_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
 
     def __post_init__(self) -> None:
