@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=183864bafd75f44f4f0edbbe3e9a46dc820f92da57f7dc648a5d7cf3841c21e6
+# specgen: sha256=9b43916d95fa9fdeaea40e0efdb54ca885e12dda162f758fcee3f7f5f79e0a0d
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PPOPendulumConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 8192
+    evaluate_every: int = 7500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
