@@ -28,11 +28,7 @@ from specgen_runtime.collectors.state import (
     random_states,
     tensordict_of,
 )
-from specgen_runtime.collectors.trajectories import (
-    TRAJECTORY_KEY,
-    TrajectoryNumbers,
-    ended,
-)
+from specgen_runtime.collectors.trajectories import TRAJECTORY_KEY, TrajectoryNumbers, ended
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
