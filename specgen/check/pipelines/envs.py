@@ -8,6 +8,7 @@ from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Parameter
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -45,9 +46,7 @@ def environment(
     found = envs.get(name)
     if not isinstance(found, Checked):
         if name not in declared:
-            help = suggestion(name, declared) or "declare it, or `import` the file that does"
-            message = f"unknown environment `{name}`"
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+            sink.add(unseen("environment", name, ("envs", "chains"), declared, span))
         return None
     value = found.value
     base = value.env.value if isinstance(value, CheckedChain) else value
