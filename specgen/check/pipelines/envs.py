@@ -9,7 +9,8 @@ from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.check.unseen import unseen
+from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
@@ -46,9 +47,7 @@ def environment(
     found = envs.get(name)
     if not isinstance(found, Checked):
         if name not in declared:
-            help = suggestion(name, declared) or _declared_how(name)
-            message = f"unknown environment `{name}`"
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+            sink.add(_unknown(name, declared, span))
         return None
     value = found.value
     base = value.env.value if isinstance(value, CheckedChain) else value
@@ -60,11 +59,12 @@ def environment(
     return made(value, span, arguments)
 
 
-def _declared_how(name: str) -> str:
-    """How an environment is declared that is not there yet; an id of Gymnasium's has a version, which no name here has."""
+def _unknown(name: str, declared: Collection[str], span: Span) -> Diagnostic:
+    """What is said of an environment that nothing declares; an id of Gymnasium's has a version, which no name here has."""
     if re.fullmatch(r"[\w./:-]+-v\d+", name):
-        return f"declare it, `envs: {{MyEnv: {{gymnasium: {{id: {name}}}}}}}`, and write `env: MyEnv`, or a chain around it"
-    return "declare it, or `import` the file that does"
+        help = f"declare it, `envs: {{MyEnv: {{gymnasium: {{id: {name}}}}}}}`, and write `env: MyEnv`, or a chain around it"
+        return schema_rules.UNKNOWN_DECLARATION.at(span, f"unknown environment `{name}`", help=help)
+    return unseen("environment", name, ("envs", "chains"), declared, span)
 
 
 def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
