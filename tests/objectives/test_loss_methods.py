@@ -40,7 +40,9 @@ OF_OTHER_NUMBERS = {
 """Those that draw in another order than TorchRL's, or whose terms differ (docs/differences.md)."""
 
 EACH = [(name, method, term) for name, methods in METHODS.items() for method, term in methods.items()]
-REST = [(name, method, term) for name, methods in OF_OTHER_NUMBERS.items() for method, term in methods.items()]
+REST = [
+    (name, method, term) for name, methods in OF_OTHER_NUMBERS.items() for method, term in methods.items()
+]
 
 
 def seeded(method: Any, data: TensorDict) -> Any:
