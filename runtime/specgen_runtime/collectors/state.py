@@ -9,7 +9,7 @@ from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorD
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.generated.env import GeneratedEnv
-from specgen_runtime.random_state import random_state, set_random_state
+from specgen_runtime.random_state import load_generator, random_state, set_random_state
 
 __all__ = [
     "load_random_states",
@@ -74,12 +74,13 @@ def random_states(env: EnvBase[Any], *devices: torch.device | None) -> dict[str,
 
 
 def load_random_states(env: EnvBase[Any], states: dict[str, Any]) -> None:
-    """Set what `random_states` gave."""
+    """Set what `random_states` gave; the states of devices that are not here are left out."""
     for place, state in states["torch"].items():
-        if place == "cpu" or torch.cuda.is_available():
-            set_random_state(torch.device(place), state)
+        device = torch.device(place)
+        if device.type == "cpu" or (device.index or 0) < torch.cuda.device_count():
+            set_random_state(device, state)
     for generator, state in zip(_generators(env), states["env"], strict=True):
-        generator.set_state(state)
+        load_generator(generator, state)
 
 
 def _generators(env: Any) -> list[torch.Generator]:

@@ -83,7 +83,8 @@ class EpisodeReturns:
         ]
         time = batch.names.index("time") if "time" in batch.names else None
         rows = [row_values(value, batch.batch_dims) for value in (done, *values)]
-        if summed_here != self._summed_here or (self._steps and self._steps[0][0].shape != rows[0].shape):
+        kept = self._steps[0][0] if self._steps else rows[0]
+        if summed_here != self._summed_here or kept.shape != rows[0].shape or kept.device != rows[0].device:
             self._read_steps()
             self._summed_here = summed_here
         if time is not None:
@@ -112,15 +113,16 @@ class EpisodeReturns:
         """Add the episodes that end in done flags and values `[T, *batch]`."""
         over, *values = rows
         count = over.sum()
-        self._episodes = count if self._episodes is None else self._episodes + count
+        self._episodes = count if self._episodes is None else self._episodes.to(count.device) + count
         for name, value, summed_here in zip(self.keys, values, self._summed_here, strict=True):
             ended = self._summed(name, value, over) if summed_here else torch.where(over, value, 0)
             total = ended.sum(dtype=sum_dtype(ended.device))
-            self._sums[name] = total if name not in self._sums else self._sums[name] + total
+            before = self._sums.get(name)
+            self._sums[name] = total if before is None else before.to(total.device) + total
 
     def _summed(self, name: str, rewards: Tensor, over: Tensor) -> Tensor:
         """The returns of the episodes that end, 0 elsewhere: `[T, *batch]` as both arguments."""
-        running = self._running.get(name, torch.zeros_like(rewards[0]))
+        running = self._running.get(name, torch.zeros_like(rewards[0])).to(rewards.device)
         if running.shape != rewards.shape[1:]:
             raise ValueError(
                 f"run.count sums the rewards of environments of batch size {list(running.shape)}, found one of"

@@ -11,6 +11,7 @@ from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned
 from specgen.check.pipelines.data import DataReader, discounted
+from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
@@ -111,6 +112,7 @@ class _Pipeline:
         if pipeline.optimizer is not None:
             moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
             optimizers = moving.optimizers(pipeline.optimizer)
+        devices = read_devices(self.file, self.path, pipeline, self.sink)
         limits = None
         if pipeline.stop is not None:
             limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
@@ -120,6 +122,7 @@ class _Pipeline:
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
             self._check_data(losses, data)
+            check_devices(self.file, self.path, devices, env, data, self.sink)
         if data is None or acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
@@ -143,6 +146,7 @@ class _Pipeline:
             targets=targets,
             optimizers=optimizers,
             limits=replace(limits, measured=measured),
+            devices=devices,
             seed=pipeline.seed,
         )
         if not self.sink.has_errors:
