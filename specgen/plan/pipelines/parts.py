@@ -127,8 +127,14 @@ def _generator(stream: str) -> Code:
 
 
 def _env(env: PipelineEnv, size: str) -> Code:
-    given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-    return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+    """So many of an environment, as one."""
+    if not env.single:
+        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
+        return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+    words = [size, env.name]
+    if env.arguments:
+        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
+    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
 
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
