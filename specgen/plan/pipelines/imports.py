@@ -7,12 +7,15 @@ from specgen.imported import Import
 
 _TRAINING = (
     "Run",
+    "available_device",
     "command_line",
     "cosine",
+    "device_param",
     "draw_curve",
     "evaluate",
     "exponential",
     "linear",
+    "load_generator",
     "minibatches",
     "stream",
 )
@@ -57,6 +60,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
+    "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
     "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
