@@ -32,7 +32,9 @@ def test_a_folder_belongs_to_one_process_until_that_is_killed(tmp_path: Path) ->
     with run_in(tmp_path) as run:
         run.updates = 3
         run.save()
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
