@@ -90,13 +90,13 @@ def _replay(config: Any) -> dict[str, Any]:
 
 
 def dqn(name: str, width: list[int], config: Any) -> DQN:
-    """Deep Q-learning without its double form; targets are replaced between two rounds of updates."""
-    rounds = max(1, config.interval // config.updates)
+    """Deep Q-learning without its double form; targets move once behind each round of updates, by as much as in all of them."""
     return DQN(
         "MlpPolicy",
         _envs(name, config),
         learning_rate=config.lr,
-        target_update_interval=rounds * config.num_envs * config.num_steps,
+        tau=1 - (1 - config.tau) ** config.updates,
+        target_update_interval=config.num_envs * config.num_steps,
         exploration_initial_eps=config.eps,
         exploration_final_eps=config.eps_end,
         exploration_fraction=config.eps_frames / config.total_frames,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=86262489eeb759f87fefdd8d7868ead198674c0421defbb2299269b238f9e437
+# specgen: sha256=5093af8bd7bc20491a41934ac70afa43afdbecd003db79b85755d934c5d73223
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from specgen_runtime.collectors import Collector
 from specgen_runtime.data import LazyTensorStorage, TensorDictReplayBuffer
 from specgen_runtime.modules import MLP, EGreedyModule, QValueActor, SafeSequential
-from specgen_runtime.objectives import HardUpdate, ValueEstimators
+from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
@@ -39,13 +39,13 @@ class DQNCartPoleConfig:
     """all random numbers follow from it"""
     num_envs: int = 8
     """environments side by side (>= 1)"""
-    num_steps: int = 32
+    num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
     capacity: int = 100_000
     """frames that the replay buffer holds (>= 1)"""
-    batch_size: int = 64
+    batch_size: int = 128
     """frames of an update (>= 1)"""
-    updates: int = 128
+    updates: int = 1
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
@@ -53,13 +53,13 @@ class DQNCartPoleConfig:
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.04
+    eps_end: float = 0.05
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 8000
+    eps_frames: int = 20_000
     """frames until `eps` is at its last value (>= 1)"""
-    interval: int = 128
-    """updates after which targets are replaced (>= 1)"""
-    lr: float = 0.0023
+    tau: float = 0.01
+    """how much of a network comes into its target at each update (> 0, <= 1)"""
+    lr: float = 0.001
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
@@ -67,7 +67,7 @@ class DQNCartPoleConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2560
+    evaluate_every: int = 4000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
@@ -87,7 +87,7 @@ class DQNCartPoleConfig:
         float_param("eps", self.eps, at_least=0, at_most=1)
         float_param("eps_end", self.eps_end, at_least=0, at_most=1)
         int_param("eps_frames", self.eps_frames, at_least=1)
-        int_param("interval", self.interval, at_least=1)
+        float_param("tau", self.tau, above=0, at_most=1)
         float_param("lr", self.lr, above=0)
         float_param("max_grad_norm", self.max_grad_norm, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
@@ -149,7 +149,7 @@ class DQNCartPole:
         self.loss = DQNLoss(
             value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
-        self.updater = HardUpdate(self.loss, value_network_update_interval=config.interval)
+        self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
