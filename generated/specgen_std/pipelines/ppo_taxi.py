@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ebaee78f8fe033f5a088951ba54926790c3ea39ae034cacd3ddfef40955f6cc1
+# specgen: sha256=489d01ec4abbf08251323fa8cd7880a0821c05b522f04cf94b8a739bd41c6858
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
     """Make a network from `observation`, int64, one of 500, to a distribution (categorical) over `action`,
     int64, one of 6.
     """
-    net = nn.Sequential(
-        OneHotLayer(500),
-        orthogonal(
-            MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU),
-            gain=config.init_gain, head_gain=config.head_gain,
+    net = orthogonal(
+        nn.Sequential(
+            OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
         ),
+        gain=config.init_gain,
+        head_gain=config.head_gain,
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
@@ -125,12 +125,13 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
 def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
-        nn.Sequential(
-            OneHotLayer(500),
-            orthogonal(
+        orthogonal(
+            nn.Sequential(
+                OneHotLayer(500),
                 MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU),
-                gain=config.init_gain, head_gain=config.critic_network_head_gain,
             ),
+            gain=config.init_gain,
+            head_gain=config.critic_network_head_gain,
         ),
         in_keys=["observation"],
         out_keys=["state_value"],

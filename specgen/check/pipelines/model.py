@@ -9,6 +9,7 @@ from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import Layers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -120,30 +121,22 @@ class PipelineNetwork:
         role: the loss's network.
         group: the agents that it is of; None where there is one only.
         per: how those share it.
-        inputs: what it reads, in order.
-        cells: the sizes of its hidden layers.
-        activation: what stands behind each.
-        layer_norm: whether each is normalised.
+        layers: its layers in front of the head.
         outputs: how many numbers its last layer gives.
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
-        orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
     """
 
     name: str
     role: LossNetwork
-    inputs: tuple[Entry, ...]
-    cells: tuple[int | Setting, ...]
-    activation: str
-    layer_norm: bool
+    layers: Layers
     outputs: int
     head: PolicyHead | QValueHead | ValueHead
     doc: str
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
-    orthogonal: tuple[Setting, Setting] | None = None
 
     @property
     def attribute(self) -> str:

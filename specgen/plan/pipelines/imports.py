@@ -8,6 +8,7 @@ from specgen.imported import Import
 _TRAINING = (
     "Run",
     "command_line",
+    "column_minibatches",
     "cosine",
     "draw_curve",
     "evaluate",
@@ -19,10 +20,13 @@ _TRAINING = (
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "ConvNet",
     "Delta",
     "DistributionalQValueActor",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
+    "LSTMModule",
     "MLP",
     "MaskedCategorical",
     "MultiAgentMLP",
@@ -35,9 +39,11 @@ _MODULES = (
     "SafeSequential",
     "TanhDelta",
     "TanhNormal",
+    "Trunk",
     "TruncatedNormal",
     "ValueOperator",
     "orthogonal",
+    "own_parameters",
 )
 _DATA = (
     "LazyMemmapStorage",
@@ -56,6 +62,9 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
+    "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
+    "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
     "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),

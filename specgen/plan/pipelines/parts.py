@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
     PipelineLoss,
+    PipelineNetwork,
     PipelineOptimizer,
     PolicyHead,
     QValueHead,
@@ -19,7 +21,7 @@ from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.pipelines.model import StatePlan
-from specgen.plan.pipelines.networks import call_of
+from specgen.plan.pipelines.networks import call_of, call_of_trunk
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
@@ -45,16 +47,18 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
 
 def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
-    data, limits = pipeline.data, pipeline.limits
-    if not isinstance(data, RecordedData):
-        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}"))
-        yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}"))
+    data = pipeline.data
+    if not are_recurrent(pipeline.networks):
+        yield from _envs(pipeline)
     if _explores(pipeline):
         yield _part("exploring", _generator("exploration"))
+    for trunk in trunks_of(pipeline.networks):
+        yield _part(trunk.name, call_of_trunk(trunk))
     for network in pipeline.networks:
-        yield _part(network.attribute, call_of(network))
+        yield _part(network.attribute, _network(pipeline, network))
     yield from _policy(pipeline)
+    if are_recurrent(pipeline.networks):
+        yield from _envs(pipeline)  # which hold the states of the policy
     if not isinstance(data, RecordedData):
         yield _part("collector", _collector(pipeline))
     if any(loss.draws for loss in pipeline.losses):
@@ -79,6 +83,33 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     yield from _data(pipeline)
+
+
+def _network(pipeline: CheckedPipeline, network: PipelineNetwork) -> Code:
+    """The call that makes a network; of an ensemble whose first weights are said, one for each member."""
+    made = call_of(network)
+    if network.role.members is None or network.layers.orthogonal is None:
+        return made
+    count = next(_members(loss, network.role.members) for loss in pipeline.losses if network in loss.networks)
+    return using(f"[{made} for _ in range({count})]", *made.uses)
+
+
+def _members(loss: PipelineLoss, name: str) -> str:
+    """How many members an ensemble has: a hyper-parameter, an argument of the loss, or its default."""
+    if name in loss.settings:
+        return f"config.{loss.settings[name].name}"
+    usual = next(param.default for param in loss.loss.params if param.name == name)
+    return literal(loss.arguments.get(name, usual))
+
+
+def _envs(pipeline: CheckedPipeline) -> Iterator[Code]:
+    """The environments of the training and of evaluations."""
+    data, limits = pipeline.data, pipeline.limits
+    recurrent = are_recurrent(pipeline.networks)
+    if not isinstance(data, RecordedData):
+        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}", recurrent=recurrent))
+        yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
+    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}", recurrent=recurrent))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
@@ -126,9 +157,18 @@ def _generator(stream: str) -> Code:
     return using(f"torch.Generator().manual_seed(stream(config.seed, {literal(stream)}))", "torch", "stream")
 
 
-def _env(env: PipelineEnv, size: str) -> Code:
+def _env(env: PipelineEnv, size: str, *, recurrent: bool) -> Code:
+    """The call that makes an environment; one with the states of a recurrent policy, and with what says where they begin."""
     given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-    return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+    made = f"{env.name}({given}batch_size=[{size}])"
+    if not recurrent:
+        return using(made, env.name)
+    if "is_init" in env.entries:
+        return using(f"with_primers({made}, self.policy)", env.name, "with_primers")
+    made = f"TransformedEnv({made}, InitTracker())"
+    return using(
+        f"with_primers({made}, self.policy)", env.name, "with_primers", "TransformedEnv", "InitTracker"
+    )
 
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -205,18 +245,24 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        if len(mine) == len(loss.trainable):
+        if len(mine) == len(loss.trainable) and (
+            len(pipeline.losses) == 1 or not trunks_of(pipeline.networks)
+        ):
             found.append(f"*{part}.parameters()")
             continue
         # members are copies that the loss makes; a single network keeps its own parameters
         owners = {
-            one.name: f"{part}.{one.role.name}_params" if one.role.members else f"self.{one.name}"
+            one.name: f"{part}.{one.role.name}_params.parameters()"
+            if one.role.members
+            else f"self.{one.attribute}.parameters()"
             for one in loss.networks
         }
-        found += [
-            f"*{owners[name]}.parameters()" if name in owners else f"{part}.{loss.learned[name]}"
-            for name in mine
-        ]
+        for one in loss.networks:
+            if one.layers.trunk is not None:
+                owners[one.name] = f"own_parameters(self.{one.attribute})"
+        owners |= {trunk.name: f"own_parameters(self.{trunk.name})" for trunk in trunks_of(pipeline.networks)}
+        found += [f"*{owners[name]}" if name in owners else f"{part}.{loss.learned[name]}" for name in mine]
+    found = list(dict.fromkeys(found))  # losses may share trunks
     moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
@@ -225,7 +271,8 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     words += [f"{name}={value}" for name, value in settings.items()]
     if optimizer.kind in ("adam", "adamw"):
         words.append("fused=True")
-    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", "torch")
+    uses = ("torch", "own_parameters") if "own_parameters" in moved else ("torch",)
+    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", *uses)
 
 
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -286,7 +333,7 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     found: dict[Key, None] = {}
     after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
     for network in pipeline.networks:
-        for entry in network.inputs:
+        for entry in network.layers.reads:
             found[entry.key] = None
             if entry.role != "action" and after:
                 found["next", *entry.key] = None
