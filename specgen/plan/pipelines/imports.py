@@ -61,6 +61,7 @@ _RENAMED = {"CategoricalDistribution": "Categorical", "OneHotLayer": "OneHot"}
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
+    "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
@@ -78,7 +79,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
     """What the module of a pipeline may import, with its environment and its losses."""
-    own = [(pipeline.env.module, pipeline.env.name)]
+    own = [(env.module, env.name) for env in (pipeline.env, pipeline.eval_env)]
     own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 

@@ -140,6 +140,7 @@ class PipelinePlan:
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
         module: the dotted module, for the documentation of the command line.
+        simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
         uses: the names of its module that the template reads.
     """
 
@@ -158,5 +159,6 @@ class PipelinePlan:
     keep: int
     folder: str
     module: str
+    simulated: bool
     deterministic: bool
     uses: Code

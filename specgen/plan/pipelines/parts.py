@@ -158,17 +158,25 @@ def _generator(stream: str) -> Code:
 
 
 def _env(env: PipelineEnv, size: str, *, recurrent: bool) -> Code:
-    """The call that makes an environment; one with the states of a recurrent policy, and with what says where they begin."""
-    given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-    made = f"{env.name}({given}batch_size=[{size}])"
+    """So many of an environment, as one; with the states of a recurrent policy, and with what says where these begin."""
+    made = _batched(env, size)
     if not recurrent:
-        return using(made, env.name)
+        return made
     if "is_init" in env.entries:
-        return using(f"with_primers({made}, self.policy)", env.name, "with_primers")
-    made = f"TransformedEnv({made}, InitTracker())"
-    return using(
-        f"with_primers({made}, self.policy)", env.name, "with_primers", "TransformedEnv", "InitTracker"
-    )
+        return using(f"with_primers({made}, self.policy)", *made.uses, "with_primers")
+    whole = f"with_primers(TransformedEnv({made}, InitTracker()), self.policy)"
+    return using(whole, *made.uses, "with_primers", "TransformedEnv", "InitTracker")
+
+
+def _batched(env: PipelineEnv, size: str) -> Code:
+    """So many of an environment, as one."""
+    if not env.single:
+        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
+        return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+    words = [size, env.name]
+    if env.arguments:
+        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
+    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
 
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:

@@ -47,6 +47,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
+        simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
