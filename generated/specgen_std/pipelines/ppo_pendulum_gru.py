@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1e402b6c601c2701d8a5268ca986b32e4046a8da809ae1af169d06af19568708
+# specgen: sha256=e3be59c96bb9250ae67be8454acf7eae300bd86ee6c9e988c9ad51274302dd24
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, column_minibatches, command_line, draw_curve, evaluate, linear, stream,
+    Run, available_device, column_minibatches, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, stream,
 )
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -77,6 +78,8 @@ class PPOPendulumGRUConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 30_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0)
@@ -96,6 +99,7 @@ class PPOPendulumGRUConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs % self.minibatches:
             raise ValueError(f"minibatches must divide num_envs, got {self.minibatches}")
 
@@ -149,20 +153,23 @@ class PPOPendulumGRU:
 
     def __init__(self, config: PPOPendulumGRUConfig | None = None) -> None:
         config = PPOPendulumGRUConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.memory = memory()
-        self.actor_network = actor_network(config, self.memory, self.exploring)
-        self.critic_network = critic_network(self.memory)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.memory = memory().to(self.device)
+        self.actor_network = actor_network(config, self.memory, self.exploring).to(self.device)
+        self.critic_network = critic_network(self.memory).to(self.device)
         self.policy = self.actor_network
-        self.env = with_primers(PendulumTrain(batch_size=[config.num_envs]), self.policy)
+        self.env = with_primers(PendulumTrain(batch_size=[config.num_envs], device=self.device), self.policy)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = with_primers(PendulumTrain(batch_size=[config.evaluate_episodes]), self.policy)
+        self.eval_env = with_primers(
+            PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device), self.policy
+        )
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -192,9 +199,9 @@ class PPOPendulumGRU:
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class PPOPendulumGRUMetrics(NamedTuple):
@@ -267,6 +274,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "lr_end",
             "max_grad_norm",

@@ -71,10 +71,11 @@ def random_states(env: EnvBase[Any], *devices: torch.device | None) -> dict[str,
 
 
 def load_random_states(env: EnvBase[Any], states: Mapping[str, Any]) -> None:
-    """Set what `random_states` gave."""
+    """Set what `random_states` gave; the states of devices that are not here are left out."""
     for place, state in states["torch"].items():
-        if place == "cpu" or torch.cuda.is_available():
-            set_random_state(torch.device(place), state)
+        device = torch.device(place)
+        if device.type == "cpu" or (device.index or 0) < torch.cuda.device_count():
+            set_random_state(device, state)
     if states["env"] is not None:
         set_generator_states(env, states["env"])
 

@@ -1,7 +1,9 @@
 """What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
 
+from specgen_runtime.random_state import load_generator
 from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
+from specgen_runtime.training.devices import available_device, device_param
 from specgen_runtime.training.evaluation import evaluate
 from specgen_runtime.training.minibatches import column_minibatches, minibatches
 from specgen_runtime.training.run import Run, TrainingParts
@@ -15,13 +17,16 @@ __all__ = [
     "ConfigChangedError",
     "Run",
     "TrainingParts",
+    "available_device",
     "column_minibatches",
     "command_line",
     "cosine",
+    "device_param",
     "draw_curve",
     "evaluate",
     "exponential",
     "linear",
+    "load_generator",
     "minibatches",
     "piecewise",
     "read_curve",

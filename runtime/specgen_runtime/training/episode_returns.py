@@ -92,7 +92,8 @@ class EpisodeReturns:
         if numbers is not None:
             rows.append(numbers)
         before = self._steps[0] if self._steps else rows
-        if (summed_here, len(before), before[0].shape) != (self._summed_here, len(rows), rows[0].shape):
+        kept, new = ((len(one), one[0].shape, one[0].device) for one in (before, rows))
+        if (summed_here, *new) != (self._summed_here, *kept):
             self._read_steps()
             self._summed_here = summed_here
         if time is not None:
@@ -122,23 +123,24 @@ class EpisodeReturns:
         over, *values = rows
         begun = self._begun(values.pop()) if len(values) > len(self.keys) else None
         count = over.sum()
-        self._episodes = count if self._episodes is None else self._episodes + count
+        self._episodes = count if self._episodes is None else self._episodes.to(count.device) + count
         for name, value, summed_here in zip(self.keys, values, self._summed_here, strict=True):
             ended = self._summed(name, value, over, begun) if summed_here else torch.where(over, value, 0)
             total = ended.sum(dtype=sum_dtype(ended.device))
-            self._sums[name] = total if name not in self._sums else self._sums[name] + total
+            before = self._sums.get(name)
+            self._sums[name] = total if before is None else before.to(total.device) + total
 
     def _begun(self, numbers: Tensor) -> Tensor:
         """Where a trajectory begins, by the numbers of all: bool `[T, *batch]`."""
         last = self._trajectories
-        first = numbers[0] if last is None or last.shape != numbers.shape[1:] else last
+        first = numbers[0] if last is None or last.shape != numbers.shape[1:] else last.to(numbers.device)
         before = torch.cat([first.unsqueeze(0), numbers[:-1]])
         self._trajectories = numbers[-1].clone()
         return numbers != before
 
     def _summed(self, name: str, rewards: Tensor, over: Tensor, begun: Tensor | None) -> Tensor:
         """The returns of the episodes that end, 0 elsewhere: `[T, *batch]` as all other arguments."""
-        running = self._running.get(name, torch.zeros_like(rewards[0]))
+        running = self._running.get(name, torch.zeros_like(rewards[0])).to(rewards.device)
         if running.shape != rewards.shape[1:]:
             raise ValueError(
                 f"run.count sums the rewards of environments of batch size {list(running.shape)}, found one of"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
     CheckedPipeline,
     Estimation,
-    Limits,
     OnPolicyData,
     PipelineData,
     PipelineLoss,

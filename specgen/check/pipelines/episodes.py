@@ -8,9 +8,9 @@ from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
-    Limits,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,

@@ -7,13 +7,16 @@ from specgen.imported import Import
 
 _TRAINING = (
     "Run",
+    "available_device",
     "command_line",
     "column_minibatches",
     "cosine",
+    "device_param",
     "draw_curve",
     "evaluate",
     "exponential",
     "linear",
+    "load_generator",
     "minibatches",
     "stream",
 )
@@ -63,6 +66,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
+    "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),

@@ -102,6 +102,8 @@ class LoopPlan:
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         measured: the group by whose evaluation parameters are judged; empty without groups.
+        cast: what stands behind data that come to the losses, `.to(parts.device)`; empty where they are there.
+        copies: statements that give acting networks the weights that were learned.
     """
 
     kind: str
@@ -118,6 +120,8 @@ class LoopPlan:
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str
+    cast: str
+    copies: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class PipelinePlan:
         networks: the functions that make its networks.
         stored: the keys that the buffer keeps; empty where nothing is stored.
         recorded: the keys that recorded data have, each with its dtype and shape.
+        devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
@@ -150,6 +155,7 @@ class PipelinePlan:
     networks: tuple[FunctionPlan, ...]
     stored: tuple[Text, ...]
     recorded: tuple[tuple[Text, Text], ...]
+    devices: tuple[Text, ...]
     parts: tuple[Text, ...]
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]

@@ -65,19 +65,25 @@ def _arguments(layers: Layers, config: str, *, also: bool = False) -> tuple[Argu
     return args if layers.trunk is None else (*args, Argument(layers.trunk.name, using("Trunk")))
 
 
-def call_of(network: PipelineNetwork) -> Code:
-    """The call of that function in the constructor of the parts."""
-    return _call(network_function(network, ""))
+def call_of(network: PipelineNetwork, generator: str, copied: str = "") -> Code:
+    """The call of that function in the constructor of the parts.
+
+    Args:
+        network: the network.
+        generator: the part that policies draw from.
+        copied: what stands in front of the parts that are trunks, where it stands on copies.
+    """
+    return _call(network_function(network, ""), generator, copied)
 
 
-def call_of_trunk(trunk: PipelineTrunk) -> Code:
+def call_of_trunk(trunk: PipelineTrunk, copied: str = "") -> Code:
     """The call of the function of a trunk in the constructor of the parts."""
-    return _call(trunk_function(trunk, (), ""))
+    return _call(trunk_function(trunk, (), ""), "", copied)
 
 
-def _call(function: FunctionPlan) -> Code:
-    known = {"config": "config", "generator": "self.exploring"}
-    arguments = ", ".join(known.get(one.name, f"self.{one.name}") for one in function.args)
+def _call(function: FunctionPlan, generator: str, copied: str) -> Code:
+    known = {"config": "config", "generator": f"self.{generator}"}
+    arguments = ", ".join(known.get(one.name, f"self.{copied}{one.name}") for one in function.args)
     return using(f"{function.name}({arguments})")
 
 

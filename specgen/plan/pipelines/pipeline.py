@@ -20,9 +20,17 @@ from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.config import config_plan
+from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
+from specgen.plan.pipelines.parts import (
+    acting_copies,
+    optimizer_part,
+    parts_of,
+    recorded_entries,
+    state_of,
+    stored_keys,
+)
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -38,6 +46,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         networks=tuple(_functions(pipeline, config.name)),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
+        devices=tuple(device_parts(pipeline)),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
@@ -108,6 +117,11 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
+        cast=to_loss(pipeline),
+        copies=tuple(
+            f"load_weights(parts.acting_{one.attribute}, parts.{one.attribute})"
+            for one in acting_copies(pipeline)
+        ),
     )
 
 
@@ -148,6 +162,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     for setting in (limits.stop_return, limits.evaluate_every, limits.episodes, limits.checkpoint_every):
         if setting is not None:
             yield setting.name
+    yield from (name for name, _ in device_names(pipeline))
     for one in pipeline.optimizers:
         yield from _names(one.lr)
         for norm in (one.max_grad_norm,):
