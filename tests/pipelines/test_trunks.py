@@ -111,6 +111,7 @@ pipelines:
     value_estimator: {{gae: {{gamma: 0.9, lmbda: 0.9}}}}
     data: {{on_policy: {{num_envs: 4, num_steps: 16, minibatches: 2}}}}
     optimizer: {{adam: {{lr: 1.0e-3}}}}
+    device: {device}
     stop: {{frames: 2_000}}
 """
 
@@ -119,7 +120,9 @@ pipelines:
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ModuleType]]:
     """The printed modules of the pipelines above."""
     texts = {"pixels.yaml": PIXELS, "dqn.yaml": DQN, "shared.yaml": SHARED, "actions.yaml": ACTION}
-    texts |= {f"{kind}.yaml": MEMORY.format(kind=kind.upper(), layer=kind) for kind in ("gru", "lstm")}
+    apart = "{env: cpu, policy: cpu, data: cpu, loss: cpu}"  # with copies that act
+    for layer, device in (("gru", "cpu"), ("lstm", apart)):
+        texts[f"{layer}.yaml"] = MEMORY.format(kind=layer.upper(), layer=layer, device=device)
     with imported(generate(texts, "trunks"), "trunks", tmp_path_factory.mktemp("made")):
         names = ("dqn", "shared", "actions", "gru", "lstm")
         yield {name: importlib.import_module(f"trunks.{name}") for name in names}
