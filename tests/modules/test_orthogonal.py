@@ -60,6 +60,7 @@ def test_there_are_layers() -> None:
 def test_indices_one_hot() -> None:
     index = torch.tensor([[0, 2], [1, 1]])
     assert torch.equal(OneHot(3)(index), nn.functional.one_hot(index, 3).float())
+    assert torch.equal(torch.vmap(OneHot(3))(index), OneHot(3)(index))
     with pytest.raises(TypeError, match=r"OneHot takes integers, got torch.float32"):
         OneHot(3)(torch.zeros(2))
     with pytest.raises(RuntimeError):
