@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e3be59c96bb9250ae67be8454acf7eae300bd86ee6c9e988c9ad51274302dd24
+# specgen: sha256=804c435343a1c07bab62eae3920f91fb6f55087375953f864cd953712adcecf1
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class PPOPendulumGRUConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 128
+    num_steps: int = 64
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
@@ -62,21 +62,21 @@ class PPOPendulumGRUConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.003
     """step size of the optimizer (> 0)"""
     lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
     max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 300_000
+    total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 15_000
+    evaluate_every: int = 7500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 30_000
+    checkpoint_every: int = 15_000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
