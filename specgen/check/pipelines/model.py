@@ -112,6 +112,14 @@ class ValueHead:
 
 
 @dataclass(frozen=True)
+class FeatureHead:
+    """The head of a module of tensors: numbers that only its loss knows."""
+
+
+Head = PolicyHead | QValueHead | ValueHead | FeatureHead
+
+
+@dataclass(frozen=True)
 class PipelineNetwork:
     """A network of a pipeline.
 
@@ -129,6 +137,7 @@ class PipelineNetwork:
         doc: one line.
         span: where it is declared.
         orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
+        precision: of what its layers compute.
     """
 
     name: str
@@ -138,12 +147,13 @@ class PipelineNetwork:
     activation: str
     layer_norm: bool
     outputs: int
-    head: PolicyHead | QValueHead | ValueHead
+    head: Head
     doc: str
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
     orthogonal: tuple[Setting, Setting] | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     @property
     def attribute(self) -> str:
@@ -186,7 +196,8 @@ class PipelineLoss:
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
-        terms, metrics: the names of those that it has with these arguments.
+        terms, metrics: the names of those that it has with these arguments; metrics are means.
+        each: the metrics that are numbers of each sample.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
@@ -208,6 +219,7 @@ class PipelineLoss:
     draws: bool
     span: Span
     estimation: Estimation | None = None
+    each: tuple[str, ...] = ()
 
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
@@ -352,6 +364,27 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class PipelineBonus:
+    """A bonus on the reward.
+
+    Attributes:
+        name: its name.
+        loss: the name of the loss that it comes from.
+        metric: the metric of that.
+        coeff: what it is multiplied with.
+        gamma: the discount of the sums by whose deviation it is divided; None where it is not.
+        num_envs: how many environments there are.
+    """
+
+    name: str
+    loss: str
+    metric: str
+    coeff: Amount
+    gamma: Setting | None
+    num_envs: Setting
+
+
+@dataclass(frozen=True)
 class Devices:
     """Where the parts of a pipeline lie.
 
@@ -378,6 +411,7 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        bonuses: what is added to the reward.
     """
 
     name: str
@@ -394,6 +428,7 @@ class CheckedPipeline:
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
+    bonuses: tuple[PipelineBonus, ...]
     seed: int
 
     @property

@@ -12,6 +12,8 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
+    FeatureHead,
+    Head,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
@@ -70,7 +72,8 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
-        if role.kept or len(role.outputs) > 1 or not set(role.buffers) <= {"support"}:
+        several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)
+        if several or not set(role.buffers) <= {"support"}:
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
@@ -102,6 +105,7 @@ class NetworkReader:
             group=self.loss.group,
             per=body.per or "group",
             orthogonal=self._numbers_of(name, body).orthogonal(role),
+            precision=self.pipeline.precision,
         )
 
     def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
@@ -144,6 +148,11 @@ class NetworkReader:
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
         group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
+        if body.in_ and role.kept:
+            span = self.file.key_span(*self.path, "networks", name, "in")
+            message = f"`{self.loss.loss.name}` gives `{name}` what it reads"
+            self.sink.add(rules.NETWORK_INPUT.at(span, message, help="leave out `in`"))
+            return None
         for index, key in enumerate(body.in_):
             if key not in known:
                 span = self.file.span(*self.path, "networks", name, "in", index)
@@ -156,8 +165,8 @@ class NetworkReader:
                 return None
             found.append(known[key])
         if not body.in_:
-            for one in role.inputs or ("observation",):
-                key = keys.get(one, dotted((*group, one)))
+            for one in role.reads if role.kept else role.inputs or ("observation",):
+                key = keys.get(one, dotted((*group, one))).removeprefix("next.")
                 if key in known:
                     found.append(known[key])
                 elif one == "observation":
@@ -168,7 +177,7 @@ class NetworkReader:
                 else:
                     found += [entry for entry in self.env.actions if one == "action"]
         wrong = next((entry for entry in found if not self._is_vector(entry)), None)
-        if len(found) == 1 and is_index(found[0]):
+        if len(found) == 1 and is_index(found[0]) and not role.kept:
             return tuple(found)
         if wrong is not None or not found:
             span = self.file.key_span(*self.path, "networks", name)
@@ -195,7 +204,7 @@ class NetworkReader:
 
     def _head(
         self, name: str, role: LossNetwork, body: NetworkBody
-    ) -> tuple[PolicyHead | QValueHead | ValueHead, int] | None:
+    ) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):
             return self._policy(name, role, body)
         for field in _OF_POLICIES:
@@ -212,6 +221,8 @@ class NetworkReader:
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
+        if role.kept:
+            return FeatureHead(), math.prod(size for size in sizes if size is not None)
         (output, _), *_ = role.outputs
         key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
         return ValueHead(key), math.prod(size for size in sizes if size is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from specgen.check.model import Entry
-from specgen.check.pipelines.model import PipelineNetwork, PolicyHead, QValueHead, Setting, ValueHead
+from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, Setting, ValueHead
 from specgen.check.pipelines.networks import is_index
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
@@ -68,6 +68,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
             gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
+        case FeatureHead():
+            gives = f"{network.outputs} features"
     agents = {
         "group": " One for all agents, each by itself.",
         "agent": " Each agent has parameters of its own.",
@@ -115,6 +117,9 @@ def _layers(network: PipelineNetwork, uses: set[str]) -> str:
         gain, head_gain = network.orthogonal
         uses.add("orthogonal")
         layers = f"orthogonal({layers}, gain=config.{gain.name}, head_gain=config.{head_gain.name})"
+    if network.precision != "float32":
+        uses |= {"Autocast", "torch"}
+        layers = f"Autocast({layers}, torch.{network.precision})"
     if index is None:
         return layers
     uses.add("OneHotLayer")
@@ -130,6 +135,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     uses = {"nn"}
     layers, inputs = _layers(network, uses), _keys(network.inputs)
     match network.head:
+        case FeatureHead():
+            return [f"return {layers}"], "nn.Module", uses
         case ValueHead(key):
             uses.add("ValueOperator")
             made = f"ValueOperator({layers}, in_keys={inputs}, out_keys=[{key_text(key)}])"

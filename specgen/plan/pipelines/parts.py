@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     CheckedPipeline,
+    FeatureHead,
     OnPolicyData,
     PipelineLoss,
     PipelineNetwork,
@@ -61,8 +62,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     if drawing and apart:
         yield _part("drawing", _generator("loss", learning))
     for network in pipeline.networks:
-        made = call_of(network, "drawing" if drawing and apart else "exploring")
-        yield _part(network.attribute, using(f"{made}.to({learning})", *made.uses))
+        call = call_of(network, "drawing" if drawing and apart else "exploring")
+        yield _part(network.attribute, using(f"{call}.to({learning})", *call.uses))
     if not apart:
         yield from _acting(pipeline)
     if drawing and not apart:
@@ -77,6 +78,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
             yield _part(f"{part}.generator", using("self.drawing"))
         if loss in pipeline.estimated:
             yield _part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for bonus in pipeline.bonuses:
+        words = [f"config.{bonus.coeff.name}", f"num_envs=config.{bonus.num_envs.name}"]
+        words += [f"gamma=config.{bonus.gamma.name}"] if bonus.gamma is not None else []
+        made = f"RewardBonus({', '.join(words)}).to({learning})"
+        yield _part(f"{bonus.name}_reward", using(made, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
@@ -106,6 +112,7 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
     names = [loss.part("loss") for loss in pipeline.losses]
+    names += [f"{bonus.name}_reward" for bonus in pipeline.bonuses]
     names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
@@ -248,7 +255,7 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        if len(mine) == len(loss.trainable):
+        if len(mine) == len(loss.trainable) and all(one.role.trains for one in loss.networks):
             found.append(f"*{part}.parameters()")
             continue
         # members are copies that the loss makes; a single network keeps its own parameters
@@ -335,6 +342,9 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
     for network in pipeline.networks:
         for entry in network.inputs:
+            if isinstance(network.head, FeatureHead):  # its loss gives it what was seen after a step
+                found["next", *entry.key] = None
+                continue
             found[entry.key] = None
             if entry.role != "action" and after:
                 found["next", *entry.key] = None
