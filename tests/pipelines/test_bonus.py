@@ -42,7 +42,9 @@ def test_it_is_divided_by_the_deviation_of_its_discounted_sums() -> None:
         halves(one, part)
     deviation = torch.stack(sums[1:]).std(correction=0)
     torch.testing.assert_close(halves.sums, sums[-1])
-    torch.testing.assert_close(batches[1]["next", "reward"].squeeze(-1), bonus[:, 5:] / deviation, rtol=1e-4, atol=0)
+    torch.testing.assert_close(
+        batches[1]["next", "reward"].squeeze(-1), bonus[:, 5:] / deviation, rtol=1e-4, atol=0
+    )
     assert torch.equal(halves.sums, whole.sums)
     again = RewardBonus(1.0, num_envs=3, gamma=0.9)
     again.load_state_dict(halves.state_dict())

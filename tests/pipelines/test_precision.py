@@ -37,7 +37,9 @@ def test_a_network_between_numbers_of_full_precision() -> None:
     assert torch.equal(value, value.bfloat16().float())
     torch.testing.assert_close(value, plain(x), rtol=0.05, atol=0.05)
     value.sum().backward()
-    assert all(one.dtype == one.grad.dtype == torch.float32 for one in low.parameters() if one.grad is not None)
+    assert all(
+        one.dtype == one.grad.dtype == torch.float32 for one in low.parameters() if one.grad is not None
+    )
     with pytest.raises(ValueError, match="floating point"):
         Autocast(plain, torch.int8)
 

@@ -67,8 +67,10 @@ class BonusReader:
         loss = known[owner]
         able = loss.each
         if loss.group is not None or not able or (metric and metric not in able):
-            message = f"`{loss.loss.name}` gives no `{metric}` of each sample" if metric else (
-                f"`{loss.loss.name}` gives no number of each sample"
+            message = (
+                f"`{loss.loss.name}` gives no `{metric}` of each sample"
+                if metric
+                else (f"`{loss.loss.name}` gives no number of each sample")
             )
             if loss.group is not None:
                 message = f"`{owner}` is the loss of a group of agents, and a bonus is one for each step"

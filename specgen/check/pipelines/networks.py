@@ -202,9 +202,7 @@ class NetworkReader:
             entry.type.dtype == "float32" or (onehot and entry.role == "action")
         )
 
-    def _head(
-        self, name: str, role: LossNetwork, body: NetworkBody
-    ) -> tuple[Head, int] | None:
+    def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):
             return self._policy(name, role, body)
         for field in _OF_POLICIES:

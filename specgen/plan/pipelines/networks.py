@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 from specgen.check.model import Entry
-from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, Setting, ValueHead
+from specgen.check.pipelines.model import (
+    FeatureHead,
+    PipelineNetwork,
+    PolicyHead,
+    QValueHead,
+    Setting,
+    ValueHead,
+)
 from specgen.check.pipelines.networks import is_index
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
