@@ -67,14 +67,12 @@ class BonusReader:
         loss = known[owner]
         able = loss.each
         if loss.group is not None or not able or (metric and metric not in able):
-            message = (
-                f"`{loss.loss.name}` gives no `{metric}` of each sample"
-                if metric
-                else (f"`{loss.loss.name}` gives no number of each sample")
-            )
+            what = f"`{metric}`" if metric else "number"
+            message = f"`{loss.loss.name}` gives no {what} of each sample"
             if loss.group is not None:
                 message = f"`{owner}` is the loss of a group of agents, and a bonus is one for each step"
-            help = suggestion(metric, able) if metric else "declare a metric of it: `novelty: {each: error}`"
+            similar = suggestion(metric, able) if metric else None
+            help = similar or "declare a metric of it: `novelty: {each: error}`"
             notes = [Note("the loss", loss.span)]
             self.sink.add(reward_rules.NO_BONUS.at(span, message, notes=notes, help=help))
             return None

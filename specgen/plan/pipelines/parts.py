@@ -79,9 +79,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         if loss in pipeline.estimated:
             yield _part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
     for bonus in pipeline.bonuses:
-        words = [f"config.{bonus.coeff.name}", f"num_envs=config.{bonus.num_envs.name}"]
-        words += [f"gamma=config.{bonus.gamma.name}"] if bonus.gamma is not None else []
-        made = f"RewardBonus({', '.join(words)}).to({learning})"
+        given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
+        given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
+        made = f"RewardBonus({given}).to({learning})"
         yield _part(f"{bonus.name}_reward", using(made, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
