@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.training import read_log
+from specgen_runtime.training import evaluate, read_log
 
 from tests.pipelines.small import (
     NAMES,
@@ -25,8 +26,11 @@ from tests.pipelines.small import (
 
 
 @pytest.fixture(params=NAMES)
-def module(request: pytest.FixtureRequest) -> ModuleType:
-    return pipeline(request.param)
+def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A printed module. Its evaluations are cut short: they would take most of the time of a small training."""
+    made = pipeline(request.param)
+    monkeypatch.setattr(made, "evaluate", partial(evaluate, max_steps=10))
+    return made
 
 
 def parameters(parts: Any) -> dict[str, list[torch.Tensor]]:
@@ -85,6 +89,7 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped in an update behind a checkpoint: the parts and the log are those of a training that was left alone."""
+    monkeypatch.setattr(module, "draw_curve", lambda folder, **_: None)
     config = small_config(module)
     whole = module.train(config, folder=tmp_path / "whole")
     update, done, last = module.update, 0, _updates_of(config) * 3 // 4
