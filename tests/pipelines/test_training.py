@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.training import evaluate, read_log
+from specgen_runtime.training import read_log
 
 from tests.pipelines.small import (
     NAMES,
+    SIMULATED,
     differing,
     leaves,
     losses,
@@ -26,11 +26,8 @@ from tests.pipelines.small import (
 
 
 @pytest.fixture(params=NAMES)
-def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A printed module. Its evaluations are cut short: they would take most of the time of a small training."""
-    made = pipeline(request.param)
-    monkeypatch.setattr(made, "evaluate", partial(evaluate, max_steps=10))
-    return made
+def module(request: pytest.FixtureRequest) -> ModuleType:
+    return pipeline(request.param)
 
 
 def parameters(parts: Any) -> dict[str, list[torch.Tensor]]:
@@ -85,10 +82,12 @@ def test_all_that_the_loss_trains_is_moved_by_one_optimizer(module: ModuleType) 
     assert set(moved) == trained
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SIMULATED])
 def test_an_interrupted_training_goes_on_bit_by_bit(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped in an update behind a checkpoint: the parts and the log are those of a training that was left alone."""
+    module = pipeline(name)
     monkeypatch.setattr(module, "draw_curve", lambda folder, **_: None)
     config = small_config(module)
     whole = module.train(config, folder=tmp_path / "whole")

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=23676730718b720a6e7a933a9acc238bd4399d2d11e6578b358a5228c2ee5560
+# specgen: sha256=d0a46d2370bf01171f7efdb7c349a793717d0d04d62056bdb0969aa71b3de904
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ddpg import DDPGLoss
@@ -71,6 +73,8 @@ class DDPGPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 5000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -90,6 +94,7 @@ class DDPGPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -133,20 +138,22 @@ class DDPGPendulum:
 
     def __init__(self, config: DDPGPendulumConfig | None = None) -> None:
         config = DDPGPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network()
-        self.value_network = value_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network().to(self.device)
+        self.value_network = value_network().to(self.device)
         self.exploration = AdditiveGaussianModule(
             self.env.action_spec_unbatched,
             sigma_init=config.sigma,
             sigma_end=config.sigma,
             safe=True,
             generator=self.exploring,
+            device=self.device,
         )
         self.policy = SafeSequential(self.actor_network, self.exploration)
         self.collector = Collector(
@@ -190,7 +197,7 @@ class DDPGPendulum:
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
+        load_generator(self.exploring, state["exploring"])
 
 
 class DDPGPendulumMetrics(NamedTuple):
@@ -253,6 +260,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "sigma",
@@ -270,7 +278,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3a20afa138b0a5750c610bb17e7433dd3b798db818b3a1d403f5c776b57386e3
+# specgen: sha256=9c3d0d678bbede2b985a818ef317feeaa01b2e546df2cd7ed2e26c8533e753fe
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.iql import IQLLoss
@@ -61,6 +63,8 @@ class IQLPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 5000
     """updates between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("expectile", self.expectile, at_least=0, at_most=1)
@@ -74,6 +78,7 @@ class IQLPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
 
 
 def actor_network(generator: torch.Generator) -> ProbabilisticActor:
@@ -128,13 +133,14 @@ class IQLPendulum:
 
     def __init__(self, config: IQLPendulumConfig | None = None) -> None:
         config = IQLPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.qvalue_network = qvalue_network()
-        self.value_network = value_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
+        self.value_network = value_network().to(self.device)
         self.policy = self.actor_network
         self.loss = IQLLoss(
             actor_network=self.actor_network,
@@ -167,8 +173,8 @@ class IQLPendulum:
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.exploring.set_state(state["exploring"])
-        self.sampling.set_state(state["sampling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.sampling, state["sampling"])
 
 
 class IQLPendulumMetrics(NamedTuple):
@@ -228,13 +234,14 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
         ),
     ) as run:
         while run.updates < config.total_updates and run.best < config.stop_return:
             parts.optimizer.param_groups[0]["lr"] = config.lr
             # learn
-            run.add(update(parts, parts.buffer.sample()))
+            run.add(update(parts, parts.buffer.sample().to(parts.device)))
             # look
             if run.due("evaluate", config.evaluate_every):
                 score = evaluate(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e37bcefb20823a6c34acbb6ce6a15e860f08cd1000da0c0ec5ab9a002bc40804
+# specgen: sha256=218fe43a5df945ccc607f0c077c70d75a77e14c674edf25ae239b22bc267e0a8
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
+    stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.simple_tag import SimpleTagTrain
 from specgen_std.losses.mappo import MAPPOLoss
@@ -70,6 +73,8 @@ class MAPPOTagConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 40_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("adversary_entropy_coeff", self.adversary_entropy_coeff, at_least=0)
@@ -88,6 +93,7 @@ class MAPPOTagConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatches:
             raise ValueError(f"minibatches must divide num_envs * num_steps, got {self.minibatches}")
 
@@ -165,21 +171,22 @@ class MAPPOTag:
 
     def __init__(self, config: MAPPOTagConfig | None = None) -> None:
         config = MAPPOTagConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SimpleTagTrain(batch_size=[config.num_envs])
+        self.env = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.adversary_actor_network = adversary_actor_network(self.exploring)
-        self.adversary_critic_network = adversary_critic_network()
-        self.agent_actor_network = agent_actor_network(self.exploring)
-        self.agent_critic_network = agent_critic_network()
+        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.adversary_actor_network = adversary_actor_network(self.exploring).to(self.device)
+        self.adversary_critic_network = adversary_critic_network().to(self.device)
+        self.agent_actor_network = agent_actor_network(self.exploring).to(self.device)
+        self.agent_critic_network = agent_critic_network().to(self.device)
         self.policy = SafeSequential(self.adversary_actor_network, self.agent_actor_network)
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
             critic_network=self.adversary_critic_network,
@@ -240,9 +247,9 @@ class MAPPOTag:
         self.adversary_optimizer.load_state_dict(state["adversary_optimizer"])
         self.agent_optimizer.load_state_dict(state["agent_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class MAPPOTagMetrics(NamedTuple):
@@ -355,6 +362,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "adversary_lr",
             "adversary_max_grad_norm",
             "agent_lr",

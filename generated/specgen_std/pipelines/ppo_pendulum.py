@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=273e3665549ee8dc182ccb7f493254bef9d89b701d8a75f9079e47a4aff1b11b
+# specgen: sha256=ffa22d3a4cff66a354dc0e25827ec93612248d18570655bca671ef016a33151b
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
+    minibatches, stream,
+)
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
@@ -74,6 +77,8 @@ class PPOPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 30_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0)
@@ -93,6 +98,7 @@ class PPOPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatch_size:
             raise ValueError(f"minibatch_size must divide num_envs * num_steps, got {self.minibatch_size}")
 
@@ -129,19 +135,20 @@ class PPOPendulum:
 
     def __init__(self, config: PPOPendulumConfig | None = None) -> None:
         config = PPOPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(config, self.exploring)
-        self.critic_network = critic_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(config, self.exploring).to(self.device)
+        self.critic_network = critic_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -171,9 +178,9 @@ class PPOPendulum:
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class PPOPendulumMetrics(NamedTuple):
@@ -245,6 +252,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "lr_end",
             "max_grad_norm",

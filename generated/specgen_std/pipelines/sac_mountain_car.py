@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5544bacb4edddab40d946b8426b8f4c5c19f2e2d97d84208be60b53a59951fd3
+# specgen: sha256=7b01c15cadac5c65503c37ed219d559bfa687c69b40de03b225177c0cc572ad0
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousTrain
 from specgen_std.losses.sac import SACLoss
@@ -72,6 +74,8 @@ class SACMountainCarConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 10_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -91,6 +95,7 @@ class SACMountainCarConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -140,14 +145,15 @@ class SACMountainCar:
 
     def __init__(self, config: SACMountainCarConfig | None = None) -> None:
         config = SACMountainCarConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarContinuousTrain(batch_size=[config.num_envs])
+        self.env = MountainCarContinuousTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarContinuousTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.qvalue_network = qvalue_network()
+        self.eval_env = MountainCarContinuousTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env,
@@ -156,7 +162,7 @@ class SACMountainCar:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = SACLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -200,8 +206,8 @@ class SACMountainCar:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.temperature_optimizer.load_state_dict(state["temperature_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
 
 
 class SACMountainCarMetrics(NamedTuple):
@@ -268,6 +274,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "temperature_lr",
@@ -285,7 +292,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

@@ -352,6 +352,22 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Devices:
+    """Where the parts of a pipeline lie.
+
+    Attributes:
+        env, policy, data, loss: the device of each, as torch names it.
+        apart: whether each has a hyper-parameter of its own.
+    """
+
+    env: str = "cpu"
+    policy: str = "cpu"
+    data: str = "cpu"
+    loss: str = "cpu"
+    apart: bool = False
+
+
+@dataclass(frozen=True)
 class CheckedPipeline:
     """A pipeline whose parts are known to fit together.
 
@@ -361,6 +377,7 @@ class CheckedPipeline:
         losses: the only one, or several that have names.
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
+        devices: where the parts lie.
     """
 
     name: str
@@ -376,6 +393,7 @@ class CheckedPipeline:
     targets: TargetUpdates | None
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
+    devices: Devices
     seed: int
 
     @property

@@ -8,6 +8,7 @@ from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, Recorde
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
 from specgen.plan.model import Field
+from specgen.plan.pipelines.devices import device_checks, device_fields
 from specgen.plan.pipelines.model import ConfigPlan
 
 _WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
@@ -20,7 +21,8 @@ def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
         doc = "folder of the transitions, saved with `memmap`"
         fields.append(Field("recorded", "str", literal(pipeline.data.path), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
-    checks = [_check(one) for one in pipeline.settings]
+    fields += device_fields(pipeline)
+    checks = [*map(_check, pipeline.settings), *device_checks(pipeline)]
     return ConfigPlan(f"{pipeline.name}Config", tuple(fields), (*checks, *_relations(pipeline)))
 
 

@@ -97,6 +97,8 @@ class LoopPlan:
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         measured: the group by whose evaluation parameters are judged; empty without groups.
+        cast: what stands behind data that come to the losses, `.to(parts.device)`; empty where they are there.
+        copies: statements that give acting networks the weights that were learned.
     """
 
     kind: str
@@ -112,6 +114,8 @@ class LoopPlan:
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str
+    cast: str
+    copies: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ class PipelinePlan:
         networks: the functions that make its networks.
         stored: the keys that the buffer keeps; empty where nothing is stored.
         recorded: the keys that recorded data have, each with its dtype and shape.
+        devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.
         state: what a checkpoint holds.
         buffers: parts that are dumped beside the checkpoint.
@@ -134,6 +139,7 @@ class PipelinePlan:
         keep: how many checkpoints are kept.
         folder: where a training is kept by default.
         module: the dotted module, for the documentation of the command line.
+        simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
         uses: the names of its module that the template reads.
     """
 
@@ -143,6 +149,7 @@ class PipelinePlan:
     networks: tuple[FunctionPlan, ...]
     stored: tuple[Text, ...]
     recorded: tuple[tuple[Text, Text], ...]
+    devices: tuple[Text, ...]
     parts: tuple[Text, ...]
     state: tuple[StatePlan, ...]
     buffers: tuple[str, ...]
@@ -152,5 +159,6 @@ class PipelinePlan:
     keep: int
     folder: str
     module: str
+    simulated: bool
     deterministic: bool
     uses: Code

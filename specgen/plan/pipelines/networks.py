@@ -45,10 +45,10 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     )
 
 
-def call_of(network: PipelineNetwork) -> Code:
-    """The call of that function in the constructor of the parts."""
+def call_of(network: PipelineNetwork, generator: str) -> Code:
+    """The call of that function in the constructor of the parts, where `generator` is what policies draw from."""
     function = network_function(network, "")
-    arguments = {"config": "config", "generator": "self.exploring"}
+    arguments = {"config": "config", "generator": f"self.{generator}"}
     return using(f"{network.attribute}({', '.join(arguments[one.name] for one in function.args)})")
 
 

@@ -9,6 +9,7 @@ from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
     PipelineLoss,
+    PipelineNetwork,
     PipelineOptimizer,
     PolicyHead,
     QValueHead,
@@ -18,6 +19,7 @@ from specgen.check.pipelines.model import (
 from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.literals import literal
+from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of
 from specgen.plan.spec_text import key_text
@@ -46,19 +48,25 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
 def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     data, limits = pipeline.data, pipeline.limits
+    acting, learning = (f"self.{device_of(pipeline, part)}" for part in ("policy", "loss"))
     if not isinstance(data, RecordedData):
-        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}"))
+        place = f"self.{device_of(pipeline, 'env')}"
+        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}", place))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}"))
+    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}", acting))
     if _explores(pipeline):
-        yield _part("exploring", _generator("exploration"))
+        yield _part("exploring", _generator("exploration", acting))
+    drawing = any(loss.draws for loss in pipeline.losses)
+    apart = pipeline.devices.apart
+    if drawing and apart:
+        yield _part("drawing", _generator("loss", learning))
     for network in pipeline.networks:
-        yield _part(network.attribute, call_of(network))
-    yield from _policy(pipeline)
-    if not isinstance(data, RecordedData):
-        yield _part("collector", _collector(pipeline))
-    if any(loss.draws for loss in pipeline.losses):
-        yield _part("drawing", _generator("loss"))
+        made = call_of(network, "drawing" if drawing and apart else "exploring")
+        yield _part(network.attribute, using(f"{made}.to({learning})", *made.uses))
+    if not apart:
+        yield from _acting(pipeline)
+    if drawing and not apart:
+        yield _part("drawing", _generator("loss", learning))
     for loss in pipeline.losses:
         part = loss.part("loss")
         yield _part(part, _loss(pipeline, loss))
@@ -78,7 +86,21 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield _part(loss.part("updater"), using(made, name))
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
+    if apart:  # behind all that draws first weights: copies change none of them
+        yield from _acting(pipeline)
     yield from _data(pipeline)
+
+
+def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
+    """Who acts, and what collects."""
+    for network in acting_copies(pipeline):
+        made = call_of(network, "exploring")
+        yield _part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
+        copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
+        yield using(copied, "load_weights")
+    yield from _policy(pipeline)
+    if not isinstance(pipeline.data, RecordedData):
+        yield _part("collector", _collector(pipeline))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
@@ -96,7 +118,8 @@ def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
             name, f"self.{name}.state_dict()", f"self.{name}.load_state_dict(state[{literal(name)}])"
         )
     for name in _generators(pipeline):
-        yield StatePlan(name, f"self.{name}.get_state()", f"self.{name}.set_state(state[{literal(name)}])")
+        restored = using(f"load_generator(self.{name}, state[{literal(name)}])", "load_generator")
+        yield StatePlan(name, f"self.{name}.get_state()", restored)
 
 
 def followed(pipeline: CheckedPipeline) -> tuple[PipelineLoss, ...]:
@@ -122,18 +145,32 @@ def _explores(pipeline: CheckedPipeline) -> bool:
     return pipeline.acting.exploration is not None or any(not one.family.certain for one in policies)
 
 
-def _generator(stream: str) -> Code:
-    return using(f"torch.Generator().manual_seed(stream(config.seed, {literal(stream)}))", "torch", "stream")
+def acting_copies(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
+    """The networks that act on a device of their own, with copies of the weights that are learned."""
+    return pipeline.acting.networks if pipeline.devices.apart else ()
 
 
-def _env(env: PipelineEnv, size: str) -> Code:
-    given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-    return using(f"{env.name}({given}batch_size=[{size}])", env.name)
+def _generator(stream: str, device: str | None = None) -> Code:
+    made = f"torch.Generator({device or ''}).manual_seed(stream(config.seed, {literal(stream)}))"
+    return using(made, "torch", "stream")
+
+
+def _env(env: PipelineEnv, size: str, device: str) -> Code:
+    """So many of an environment, as one."""
+    if not env.single:
+        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
+        return using(f"{env.name}({given}batch_size=[{size}], device={device})", env.name)
+    words = [size, env.name]
+    if env.arguments:
+        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
+    words.append(f"device={device}")
+    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
 
 
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     acting = pipeline.acting
-    networks = ", ".join(f"self.{network.attribute}" for network in acting.networks)
+    copied = "acting_" if acting_copies(pipeline) else ""
+    networks = ", ".join(f"self.{copied}{network.attribute}" for network in acting.networks)
     exploration = acting.exploration
     if exploration is None or isinstance(pipeline.data, RecordedData):
         if len(acting.networks) == 1:
@@ -144,7 +181,9 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     (network,) = acting.networks
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
-    words = ["self.env.action_spec_unbatched"]
+    place = f"self.{device_of(pipeline, 'policy')}"
+    spec = "self.env.action_spec_unbatched"
+    words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
         words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
@@ -160,6 +199,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     if head.action.key != ("action",):
         words.append(f"action_key={key_text(head.action.key)}")
     words.append("generator=self.exploring")
+    words.append(f"device={place}")
     yield _part("exploration", using(f"{name}({', '.join(words)})", name))
     made = f"SafeSequential({networks}, self.exploration)"
     yield _part("policy", using(made, "SafeSequential"))
@@ -177,6 +217,8 @@ def _collector(pipeline: CheckedPipeline) -> Code:
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:
         words.append(f"init_random_frames=config.{random_frames.name}")
+    if pipeline.devices.apart:
+        words += ["policy_device=self.policy_device", "storing_device=self.data_device"]
     return using(f"Collector({', '.join(words)})", "Collector")
 
 
@@ -185,10 +227,11 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
+    elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append("action_spec=self.env.action_spec_unbatched")
+        words.append(f"action_spec=self.env.action_spec_unbatched{elsewhere}")
     elif "action_spec" in keywords:
-        words.append("action_spec=self.eval_env.action_spec_unbatched")
+        words.append(f"action_spec=self.eval_env.action_spec_unbatched{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None:
@@ -234,8 +277,11 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield _part("shuffling", _generator("minibatches"))
         return
     if isinstance(data, RecordedData):
-        yield _part("sampling", _generator("buffer"))
-        storage = 'TensorStorage(load_recorded(config.recorded, self.recorded), device="auto")'
+        place = storage_device(pipeline)
+        yield _part("sampling", _generator("buffer", place))
+        storage = (
+            f"TensorStorage(load_recorded(config.recorded, self.recorded), device={place or literal('auto')})"
+        )
         words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
         made = f"TensorDictReplayBuffer({', '.join(words)})"
         yield _part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
@@ -245,7 +291,9 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield _part("multi_step", using(made, "MultiStepTransform"))
     capacity = f"config.{data.capacity.name}"
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
-    words, uses = [f"storage={name}({capacity})"], ["TensorDictReplayBuffer", name]
+    place = storage_device(pipeline)
+    given = capacity if place is None else f"{capacity}, device={place}"
+    words, uses = [f"storage={name}({given})"], ["TensorDictReplayBuffer", name]
     if data.sampler == "prioritized":
         assert data.alpha is not None
         assert data.beta is not None
@@ -255,7 +303,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")
-    words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer')}"]
+    words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
     yield _part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
 
 

@@ -18,9 +18,17 @@ from specgen.expr.symbols import Key
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
+from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
+from specgen.plan.pipelines.parts import (
+    acting_copies,
+    optimizer_part,
+    parts_of,
+    recorded_entries,
+    state_of,
+    stored_keys,
+)
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -36,6 +44,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         networks=tuple(network_function(network, config.name) for network in pipeline.networks),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
+        devices=tuple(device_parts(pipeline)),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
         buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
@@ -45,6 +54,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         keep=pipeline.limits.keep,
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
+        simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
@@ -92,6 +102,11 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
+        cast=to_loss(pipeline),
+        copies=tuple(
+            f"load_weights(parts.acting_{one.attribute}, parts.{one.attribute})"
+            for one in acting_copies(pipeline)
+        ),
     )
 
 
@@ -132,6 +147,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     for setting in (limits.stop_return, limits.evaluate_every, limits.episodes, limits.checkpoint_every):
         if setting is not None:
             yield setting.name
+    yield from (name for name, _ in device_names(pipeline))
     for one in pipeline.optimizers:
         yield from _names(one.lr)
         for norm in (one.max_grad_norm,):
