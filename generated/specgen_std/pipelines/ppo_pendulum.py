@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ffa22d3a4cff66a354dc0e25827ec93612248d18570655bca671ef016a33151b
+# specgen: sha256=42cfe2ef245bda0c385cd7116f528aadb4d07cc8330b466eda111593d8d7d1c9
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class PPOPendulumConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 128
+    num_steps: int = 64
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 128
+    minibatch_size: int = 512
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_scale: float = 0.6
     """standard deviation of the policy at first, before squashing (> 0)"""
@@ -61,21 +61,21 @@ class PPOPendulumConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.003
     """step size of the optimizer (> 0)"""
     lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
     max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 300_000
+    total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 15_000
+    evaluate_every: int = 7500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 30_000
+    checkpoint_every: int = 15_000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""

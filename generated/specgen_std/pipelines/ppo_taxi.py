@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5369ff2c0919c5bd23563a12b8c19b909c06992cac92074ed75dc8b76b8e948c
+# specgen: sha256=a113e4bf3b9b218d892a7a70e5c477cde59be03f0fe995c8a5faa6156a06ae55
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
     """Make a network from `observation`, int64, one of 500, to a distribution (categorical) over `action`,
     int64, one of 6.
     """
-    net = nn.Sequential(
-        OneHotLayer(500),
-        orthogonal(
-            MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU),
-            gain=config.init_gain, head_gain=config.head_gain,
+    net = orthogonal(
+        nn.Sequential(
+            OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
         ),
+        gain=config.init_gain,
+        head_gain=config.head_gain,
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
@@ -131,12 +131,13 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
 def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
-        nn.Sequential(
-            OneHotLayer(500),
-            orthogonal(
+        orthogonal(
+            nn.Sequential(
+                OneHotLayer(500),
                 MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU),
-                gain=config.init_gain, head_gain=config.critic_network_head_gain,
             ),
+            gain=config.init_gain,
+            head_gain=config.critic_network_head_gain,
         ),
         in_keys=["observation"],
         out_keys=["state_value"],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.fields import BONUS_COEFF
 from specgen.check.pipelines.model import (
     Amount,
     OnPolicyData,
-    PipelineBonus,
     PipelineData,
     PipelineLoss,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
@@ -17,10 +18,11 @@ from specgen.code import using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
+from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
-from specgen.plan.pipelines.networks import network_function
+from specgen.plan.pipelines.networks import network_function, trunk_function
 from specgen.plan.pipelines.parts import (
     acting_copies,
     optimizer_part,
@@ -41,7 +43,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
         config=config,
-        networks=tuple(network_function(network, config.name) for network in pipeline.networks),
+        networks=tuple(_functions(pipeline, config.name)),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
         devices=tuple(device_parts(pipeline)),
@@ -58,6 +60,14 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
+
+
+def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]:
+    """The functions that make trunks and networks."""
+    for trunk in trunks_of(pipeline.networks):
+        yield trunk_function(trunk, users_of(trunk, pipeline.networks), config)
+    for network in pipeline.networks:
+        yield network_function(network, config)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -83,6 +93,10 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         size, count = data.minibatch_size, data.minibatches
         if size is not None:
             minibatch = f"config.{size.name}"
+            if are_recurrent(pipeline.networks):
+                minibatch += f" // config.{data.num_steps.name}"
+        elif count is not None and are_recurrent(pipeline.networks):
+            minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
     total = limits.updates if unit == "updates" else limits.frames
@@ -96,6 +110,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
         estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
+        minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
         minibatch=minibatch,
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
@@ -177,7 +192,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):
-        yield "minibatches"
+        yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
     else:
         yield from ("ClassVar", "NestedKey")
     if isinstance(pipeline.data, ReplayData):
