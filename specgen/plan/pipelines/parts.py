@@ -79,8 +79,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     for bonus in pipeline.bonuses:
         given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
         given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
-        made = f"RewardBonus({given}).to({learning})"
-        yield made_part(f"{bonus.name}_reward", using(made, "RewardBonus"))
+        added = f"RewardBonus({given}).to({learning})"
+        yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
