@@ -4,12 +4,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e37bcefb20823a6c34acbb6ce6a15e860f08cd1000da0c0ec5ab9a002bc40804
+# specgen: sha256=a6a7b7e76ec3156e8813f76ac8849ed91db0d2980f295056882796e6c4013f39
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -162,6 +162,21 @@ class MAPPOTag:
         "adversary": ("adversary", "episode_reward"),
         "agent": ("agent", "episode_reward"),
     }
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        ("adversary", "observation"),
+        ("adversary", "action"),
+        ("agent", "observation"),
+        ("agent", "action"),
+        ("adversary", "advantage"),
+        ("adversary", "value_target"),
+        ("adversary", "state_value"),
+        ("adversary", "action_log_prob"),
+        ("agent", "advantage"),
+        ("agent", "value_target"),
+        ("agent", "state_value"),
+        ("agent", "action_log_prob"),
+    )
 
     def __init__(self, config: MAPPOTagConfig | None = None) -> None:
         config = MAPPOTagConfig() if config is None else config
@@ -374,7 +389,7 @@ def train(
                 parts.agent_estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch,
+                batch.select(*parts.stored),
                 config.num_envs * config.num_steps // config.minibatches,
                 generator=parts.shuffling,
                 epochs=config.epochs,

@@ -4,15 +4,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=824f5b0625b001a363030393dc15f1a5bb2b604efc7cfda8c1498d10d68c31e0
+# specgen: sha256=9f6c41baaef8f89f7c9e952c7bda24825b2635fbbdf0fabe4a05c80940d9c5bb
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -123,6 +123,15 @@ class PPOCartPole:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOCartPoleConfig | None = None) -> None:
         config = PPOCartPoleConfig() if config is None else config
@@ -273,7 +282,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

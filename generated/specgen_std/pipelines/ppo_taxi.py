@@ -4,15 +4,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ebaee78f8fe033f5a088951ba54926790c3ea39ae034cacd3ddfef40955f6cc1
+# specgen: sha256=6363521cb56fa64f24511b3badcd1d3536620a006ee3a0c73caf3ec586730099
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import Run, command_line, draw_curve, evaluate, minibatches, stream
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -142,6 +142,15 @@ class PPOTaxi:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOTaxiConfig | None = None) -> None:
         config = PPOTaxiConfig() if config is None else config
@@ -279,7 +288,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

@@ -20,7 +20,8 @@ from specgen.plan.docs import wrapped
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import optimizer_part, parts_of, recorded_entries, state_of, stored_keys
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -152,14 +153,11 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     yield from ("command_line", "draw_curve", "evaluate", "stream", "torch")
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
+    yield from ("ClassVar", "NestedKey")
     if isinstance(pipeline.data, OnPolicyData):
         yield "minibatches"
-    else:
-        yield from ("ClassVar", "NestedKey")
-    if isinstance(pipeline.data, ReplayData):
+    if not isinstance(pipeline.data, RecordedData):
         yield "Sequence"
-    if pipeline.groups:
-        yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
     for one in pipeline.optimizers:
