@@ -184,7 +184,7 @@ class _Compilation:
             path: result for path, result in known.items() if result is not None and self._still_holds(result)
         }
         self._compile(self.linked.keys.keys() - self.results.keys())
-        found = self.diagnostics
+        found = tuple(self.linked.with_imports_named(self.diagnostics))
         if any(item.severity == "error" for item in found) or not self.linked.complete:
             return Compiled(diagnostics=settled(found))
         return Compiled(self._gather(), found)

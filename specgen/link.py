@@ -6,14 +6,16 @@ Only outlines are looked at, so that an edit of one file needs no other file to 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
-from specgen.diagnostics import Diagnostic, Sink
+from specgen.diagnostics import Diagnostic, Sink, Unseen, as_question, did_you_mean
 from specgen.settings import Config
-from specgen.source import Imports, PythonSchema, resolve_imports
+from specgen.source import Imports, PythonSchema, declared, resolve_imports
 from specgen.source import Sequence as SequenceNode
 from specgen.source.clashes import check_clashes
+from specgen.source.imports import import_of
 from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
@@ -226,6 +228,34 @@ class Linked:
 
     def _records_digest(self, path: str) -> str:
         return repr(sorted(self._records_of(path).items())) if self._outlines[path].uses else ""
+
+    def with_imports_named(self, items: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+        """Diagnostics, those of declarations that their file does not see with the import that would show them.
+
+        It is said here, where all files are known, and not by what checks one file: a result that is kept does not
+        depend on files that it does not import.
+        """
+        paths = {outline.shown: path for path, outline in self._outlines.items()}
+        for item in items:
+            path = paths.get(item.span.file)
+            help = None if item.unseen is None or path is None else self._import_help(item.unseen, path)
+            yield item if help is None else replace(item, help=help)
+
+    def _import_help(self, wanted: Unseen, path: str) -> str | None:
+        places: dict[str, str] = {}
+        for other, outline in self._outlines.items():
+            if other != path and outline.root is not None and other not in self.imports[path]:
+                for one in declared(other, outline.root):
+                    if one.section in wanted.sections:
+                        places.setdefault(one.name, import_of(other, path))
+        if wanted.name in places:
+            return f"add `{places[wanted.name]}` to `import`, which declares it"
+        near = None if wanted.near else did_you_mean(wanted.name, places)
+        return (
+            None
+            if near is None
+            else f"{as_question(near)} Add `{places[near]}` to `import`, which declares it"
+        )
 
     def job(self, path: str) -> Job:
         """What it takes to compile a file."""

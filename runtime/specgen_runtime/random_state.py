@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
 
 import torch
 from torch import Tensor
@@ -66,6 +67,22 @@ def _default_generator(device: torch.device) -> torch.Generator:
     index = torch.cuda.current_device() if device.index is None else device.index
     default: torch.Generator = torch.cuda.default_generators[index]
     return default
+
+
+def load_generator(generator: torch.Generator, state: Tensor) -> None:
+    """Let a generator go on from a state.
+
+    That of a generator of another kind of device, whose algorithm this one does not know, is the seed of new numbers.
+
+    Args:
+        generator: of any device.
+        state: what `get_state` of another gave.
+    """
+    if state.numel() == generator.get_state().numel():
+        generator.set_state(state.cpu())
+        return
+    digest = blake2b(state.cpu().numpy().tobytes(), digest_size=8).digest()
+    generator.manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def plain_generator(generator: torch.Generator | None) -> tuple[bytes, str] | None:

@@ -11,6 +11,7 @@ from specgen.check.names import Names, refused, reserved_in_env
 from specgen.check.python_source import python_source
 from specgen.check.rewards import PROMPT_TYPES, ChatSource, CheckedReward
 from specgen.check.sources import PythonSource
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -142,12 +143,8 @@ def _source_of(
     if chat.reward is not None:
         reward = rewards.get(chat.reward)
         if reward is None and chat.reward not in declared:
-            message = f"unknown reward `{chat.reward}`"
-            help = (
-                suggestion(chat.reward, declared)
-                or "declare it under `rewards`, or `import` the file that does"
-            )
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(file.span(*path, "reward"), message, help=help))
+            span = file.span(*path, "reward")
+            sink.add(unseen("reward", chat.reward, ("rewards",), declared, span))
     if reward is not None and (kind := reward.reads.get(chat.prompt, "any")) not in PROMPT_TYPES:
         message = f"the prompt `{chat.prompt}` is text or messages, and `{reward.name}` reads it as `{kind}`"
         place = "prompt" if find(file.root, (*path, "prompt")) is not None else "reward"

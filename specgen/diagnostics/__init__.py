@@ -1,6 +1,6 @@
 """Diagnostics: what is wrong, where, why, and what to write instead."""
 
-from specgen.diagnostics.diagnostic import Diagnostic, Note, Rule, Severity
+from specgen.diagnostics.diagnostic import Diagnostic, Note, Rule, Severity, Unseen
 from specgen.diagnostics.internal import TRACEBACK, internal_error, working_on
 from specgen.diagnostics.render import render_human, summary
 from specgen.diagnostics.similar import as_question, did_you_mean, suggestion
@@ -15,6 +15,7 @@ __all__ = [
     "Severity",
     "Sink",
     "Span",
+    "Unseen",
     "as_question",
     "did_you_mean",
     "internal_error",

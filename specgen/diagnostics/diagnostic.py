@@ -20,6 +20,21 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """A declaration that a file names and does not see: another file may declare it, which can be imported.
+
+    Attributes:
+        sections: the sections that it would be declared in.
+        name: its name.
+        near: whether the help of the diagnostic names one in sight that may be meant.
+    """
+
+    sections: tuple[str, ...]
+    name: str
+    near: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A kind of mistake, with its documentation.
 
@@ -42,10 +57,11 @@ class Rule:
         label: str = "",
         notes: Sequence[str | Note] = (),
         help: str | None = None,
+        unseen: Unseen | None = None,
     ) -> Diagnostic:
         """A diagnostic of this rule at `span`; `label` stands next to the underline."""
         said = tuple(Note(note) if isinstance(note, str) else note for note in notes)
-        return Diagnostic(self, span, message, label, said, help)
+        return Diagnostic(self, span, message, label, said, help, unseen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,7 @@ class Diagnostic:
     label: str = ""
     notes: tuple[Note, ...] = ()
     help: str | None = None
+    unseen: Unseen | None = None
 
     @property
     def code(self) -> str:

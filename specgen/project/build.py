@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from specgen.compile_project import Files, compile_sources
+from specgen.compile_project import Compiled, Files, compile_sources
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
@@ -169,16 +169,27 @@ class Workspace:
         lock = f"{config.schemas}/{model_lock.LOCK_NAME}"
         folders = model_lock.read_lock(project.root / lock, lock, sink)
         say(f"compiling {len(sources.schemas)} schema files")
-        with Workers() as workers, _without_collection():
-            compiled = compile_sources(
-                sources.schemas,
-                config,
-                gymnasium=records,
-                model_folders=folders,
-                library=library,
-                memo=self._store,
-                workers=workers,
-            )
+
+        def compile_with(library: Library | None) -> Compiled:
+            with Workers() as workers, _without_collection():
+                return compile_sources(
+                    sources.schemas,
+                    config,
+                    gymnasium=records,
+                    model_folders=folders,
+                    library=library,
+                    memo=self._store,
+                    workers=workers,
+                )
+
+        compiled = compile_with(library)
+        if (
+            library is None
+            and project.config.package != PACKAGE
+            and any(item.unseen for item in compiled.diagnostics)
+        ):
+            # A name that no file of the project has may be the standard library's: then the help says which file to import.
+            compiled = compile_with(Library(PACKAGE, library_schemas()))
         found = _merge(sink.items, compiled.diagnostics)
         shown = dict(sources.shown)
         if library is not None:

@@ -295,6 +295,22 @@ class Checkpoint(Declaration):
     keep: int = 2
 
 
+class Devices(Declaration):
+    """Where the parts lie, each as torch names it; by default the CPU.
+
+    Attributes:
+        env: the environment.
+        policy: the networks that act, which get the weights of those that learn, and the environment of evaluations.
+        data: what was collected, until it is learned from.
+        loss: the networks that learn, their losses and optimizers.
+    """
+
+    env: str | None = None
+    policy: str | None = None
+    data: str | None = None
+    loss: str | None = None
+
+
 EnvArguments = Annotated[str | dict[str, dict[str, Any]], Field(union_mode="left_to_right")]
 """The name of an environment or chain, or that with arguments of its constructor."""
 
@@ -319,6 +335,7 @@ class Pipeline(DeclaredClass):
         evaluate: how the policy is evaluated.
         stop: when the training ends.
         checkpoint: what is kept of it.
+        device: where it runs: one device, or one for each part.
         seed: all random numbers follow from it.
     """
 
@@ -339,4 +356,5 @@ class Pipeline(DeclaredClass):
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
+    device: Annotated[str | Devices | None, Field(union_mode="left_to_right")] = None
     seed: int = 0

@@ -120,6 +120,7 @@ class Transform(DeclaredClass):
         derive_done: whether a flag that this transform raises ends the episode (`done`); a truth value, or the name
             of a parameter.
         signature: the order of the constructor's arguments, where the usual one will not do.
+        reset_keyword: the constructor keyword by which users say which masks begin what is carried anew.
         drops: roles whose keys are not shown any more; with a condition on parameters each, or a list.
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
         buffers: what is learned, shared by all rows and episodes.
@@ -144,6 +145,7 @@ class Transform(DeclaredClass):
     inverse: dict[str, Expression] = Field(default_factory=dict)
     derive_done: Annotated[bool | str, Field(union_mode="left_to_right")] = True
     signature: list[str] = Field(default_factory=list)
+    reset_keyword: str | None = None
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     learns: Literal["always", "at_reset", "when_called"] = "always"

@@ -130,15 +130,17 @@ def _target(
         if candidate in unreadable:
             return None
     base, here = candidates[0], posixpath.dirname(path) or "."
-    known = {
-        posixpath.relpath(_bare(other), here) if _top(other) == _top(path) else _bare(other)
-        for other in files
-        if other != path
-    }
+    known = {import_of(other, path) for other in files if other != path}
     wanted = posixpath.relpath(_bare(base), here)
     help = suggestion(_bare(written), known) or suggestion(wanted, known) or _same_name(wanted, known)
     sink.add(IMPORT_MISSING.at(item.span, f"no schema file `{base}`", help=help))
     return None
+
+
+def import_of(other: str, path: str) -> str:
+    """How a file is written in the `import` of the one at `path`."""
+    same = _top(other) == _top(path)
+    return posixpath.relpath(_bare(other), posixpath.dirname(path) or ".") if same else _bare(other)
 
 
 @lru_cache

@@ -67,7 +67,7 @@ chains:
 def test_images_fused(batch: tuple[int, ...], tmp_path: Path) -> None:
     chain = Compose(
         library.EndOfLifeTransform(),
-        library.ToTensorImage(["pixels"]),
+        library.ToTensorImage(in_keys=["pixels"]),
         library.GrayScale(["pixels"], ["gray"]),
         library.Crop(4, 2, top=1, in_keys=["pixels"], out_keys=["cut"]),
         library.CenterCrop(3, in_keys=["gray"]),
@@ -95,7 +95,7 @@ def test_screens_of_a_simulator(steps: int, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry)
     keys = ["pixels"]
     chain = Compose(
-        library.ToTensorImage(keys),
+        library.ToTensorImage(in_keys=keys),
         library.GrayScale(keys),
         library.Resize(12, 9, in_keys=keys),
         library.CatFrames(4, -3, keys),

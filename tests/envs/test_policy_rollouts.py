@@ -9,7 +9,7 @@ import pytest
 import torch
 from specgen_runtime.collectors import Collector
 from specgen_runtime.envs import ExplorationType, set_exploration_type
-from specgen_runtime.envs.generated.collector import RecordCollector
+from specgen_runtime.envs.generated.rollout_steps import RecordSteps
 from specgen_runtime.modules import MLP, Categorical, ProbabilisticActor, SafeModule, TanhNormal
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.chains.pendulum import PendulumTrain
@@ -64,17 +64,17 @@ CASES = [
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[bool]]:
     """Allows calls with tensors, or not, and tells where there were such."""
-    flat = RecordCollector.flat
+    flat = RecordSteps.flat
 
     def allow(allowed: bool) -> list[bool]:
         found: list[bool] = []
 
-        def noted(self: RecordCollector, root: Any) -> Any:
+        def noted(self: RecordSteps, root: Any) -> Any:
             rollout = flat(self, root) if allowed else None
             found.append(rollout is not None)
             return rollout
 
-        monkeypatch.setattr(RecordCollector, "flat", noted)
+        monkeypatch.setattr(RecordSteps, "flat", noted)
         return found
 
     return allow

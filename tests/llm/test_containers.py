@@ -10,7 +10,7 @@ import pytest
 import torch
 from specgen_runtime.llm import ChatHistory, History, LogProbs, Masks, Text, Tokens, chats_of
 from specgen_runtime.llm.conversations.messages import Chat
-from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
+from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.specs import NonTensor
 from tensordict import NonTensorStack, TensorDict, set_list_to_stack
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import KLRewardTransform, RetrieveKL, chats_of
-from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.ragged import rows_at
 from tensordict import TensorDict
 from torch import Tensor
 

@@ -15,7 +15,7 @@ from specgen_runtime.llm import (
     RetrieveLogProb,
     TransformersWrapper,
 )
-from specgen_runtime.llm.ragged import rows_at, stacked_rows
+from specgen_runtime.ragged import rows_at, stacked_rows
 from specgen_runtime.transforms import Compose, TransformedEnv
 from tensordict import TensorDict
 

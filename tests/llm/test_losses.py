@@ -229,8 +229,6 @@ def test_sft_of_rows_of_different_lengths() -> None:
     with pytest.raises(ValueError, match=r"network actor_network writes \('masks', .*pad_output=True"):
         SFTLoss(actor)(of_chats(CHATS))
     padded = SFTLoss(actor.get_new_version(pad_output=True))
-    assert padded(of_chats(CHATS))["loss_sft"] > 0
-    with pytest.raises(
-        ValueError, match=r"SFTLoss: .* \('masks', 'all_assistant_mask'\) has rows of different"
-    ):
-        padded(actor(of_chats(CHATS)))
+    expected = padded(of_chats(CHATS))["loss_sft"]
+    assert expected > 0
+    torch.testing.assert_close(padded(actor(of_chats(CHATS)))["loss_sft"], expected)

@@ -23,7 +23,7 @@ from specgen_runtime.llm import (
     chats_of,
     group_advantage,
 )
-from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.ragged import rows_at
 from specgen_std.losses.grpo import GRPOLoss
 from tensordict import TensorDict
 

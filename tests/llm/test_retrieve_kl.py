@@ -19,7 +19,7 @@ from specgen_runtime.llm import (
     render_batch,
 )
 from specgen_runtime.llm.kl_estimators import kl_estimate
-from specgen_runtime.llm.ragged import rows_at
+from specgen_runtime.ragged import rows_at
 from tensordict import TensorDict
 from torch import Tensor
 

@@ -82,6 +82,24 @@ def test_a_mask_in_the_data() -> None:
         RetrieveKL(**pair(), mask_key="mine")(data)
 
 
+def test_a_mask_of_other_tokens_than_those_that_are_rendered() -> None:
+    """Roles render anew: a mask of sampled tokens as wide as the conversations may be of others."""
+    data = wrapped(0)(told())
+    data["mine"] = data["masks", "all_attention_mask"].clone()
+    options: dict[str, Any] = {"roles": ["tool"], "empty": "zero", "mask_key": "mine"}
+    kl = RetrieveKL(**pair(), **options)(data.clone())["kl_penalty"]
+    torch.testing.assert_close(
+        kl, RetrieveKL(**pair(), roles=["tool"], empty="zero")(data.clone())["kl_penalty"]
+    )
+    data["tokens", "full"][0, -1] += 1
+    with pytest.raises(
+        ValueError, match=r"row 0: 'mine' is a mask of the (\d+) tokens in the data, but .*as \1 others"
+    ):
+        RetrieveKL(**pair(), **options)(data)
+    sampled = pair(prefer_tokens=True)
+    RetrieveKL(**sampled, mask_key="mine")(data.clone())
+
+
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "k3_is"])
 def test_estimates_of_answers(estimator: Any) -> None:
     reward = torch.tensor([[1.0], [2.0]])

@@ -20,6 +20,9 @@ from specgen_std.chains.pendulum import PendulumTrain
 NAMES = sorted(module.name for module in pkgutil.iter_modules(specgen_std.pipelines.__path__))
 """The modules of `specgen_std.pipelines`."""
 
+SIMULATED = ("ppo_cartpole_gym",)
+"""Those of them whose environments are simulators: a resumed training begins new episodes."""
+
 _SMALL: dict[str, float] = {
     "num_envs": 2, "num_steps": 4, "epochs": 2, "minibatch_size": 4, "minibatches": 2,
     "capacity": 256, "batch_size": 8, "warm_up_frames": 16, "random_frames": 8, "updates": 2, "delay": 2,

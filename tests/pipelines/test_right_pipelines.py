@@ -71,6 +71,14 @@ RIGHT: dict[str, tuple[str, str]] = {
         DQN,
         "    extends: DQNCartPole\n    env: {CartPoleTrain: {length: 0.7}}\n    evaluate: {env: CartPoleTrain}\n",
     ),
+    "an environment of Gymnasium's in a chain": (
+        DQN,
+        "    extends: DQNCartPole\n    env: CartPoleGymTrain\n",
+    ),
+    "an environment of Gymnasium's without a chain": (
+        PPO.replace("chains/pendulum", "chains/pendulum, envs/pendulum"),
+        "    extends: PPOPendulum\n    env: PendulumGym\n    evaluate: {env: PendulumTrain}\n",
+    ),
     "advantages of a whole batch": (
         PPO,
         """\

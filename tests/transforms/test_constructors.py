@@ -145,18 +145,23 @@ def test_calls_outside_of_environments_agree_with_torchrl() -> None:
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [
-        (TargetReturn, {"target_return": 1.0, "reset_key": "_reset"}),
-        (RewardSum, {"reset_keys": ["_reset"]}),
-        (CatFrames, {"N": 2, "dim": -1, "reset_key": "_reset"}),
-        (TimeMaxPool, {"in_keys": ["x"], "reset_key": "_reset"}),
-        (SelectTransform, {"keep_dones": False}),
+        (TargetReturn, {"target_return": 1.0}),
+        (RewardSum, {}),
+        (CatFrames, {"N": 2, "dim": -1, "in_keys": ["position"], "out_keys": ["frames"]}),
+        (TimeMaxPool, {"in_keys": ["position"], "out_keys": ["pooled"]}),
     ],
 )
-def test_no_mask_is_named(make: type, keywords: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"unexpected keyword argument '(reset_key|keep_dones)"):
-        make(**keywords)
+def test_masks_are_compared_with_the_environment(make: type, keywords: dict[str, Any]) -> None:
+    name = "reset_keys" if make is RewardSum else "reset_key"
+    check_env_specs(TransformedEnv(Walk(2), make(**keywords, **{name: "_reset"})))
+    check_env_specs(TransformedEnv(Walk(2), make(**keywords, **{name: ["_reset"]})))
+    wrong = TransformedEnv(Walk(2), make(**keywords, **{name: ("agents", "_reset")}))
+    with pytest.raises(ValueError, match=rf"{name} has \('agents', '_reset'\), .* those are '?_reset"):
+        _ = wrong.observation_spec
 
 
 def test_done_flags_stay() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'keep_dones"):
+        SelectTransform(keep_dones=False)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="can't drop 'done'"):
         TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)

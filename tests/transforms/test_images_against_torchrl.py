@@ -101,6 +101,19 @@ def test_gray_keeps_the_dtype(dtype: torch.dtype) -> None:
     assert torch.equal(gray, to_gray(image))
 
 
+def test_an_axis_in_front_of_an_image() -> None:
+    """As theirs where there is no batch; in a batch each image gets its own."""
+    image = torch.randint(0, 256, (5, 6, 3), dtype=torch.uint8)
+    data = TensorDict({"pixels": image})
+    made = [t.ToTensorImage(unsqueeze=True, in_keys=["pixels"])(data.clone()) for t in (ours, theirs)]
+    assert made[0]["pixels"].shape == (1, 3, 5, 6)
+    assert torch.equal(made[0]["pixels"], made[1]["pixels"])
+    env = TransformedEnv(Screen(3), ours.ToTensorImage(unsqueeze=True))
+    check_env_specs(env)
+    assert env.observation_spec["pixels"].shape == (3, 1, 3, HEIGHT, WIDTH)
+    assert env.observation_spec["pixels"].space.high.eq(1).all()
+
+
 @pytest.mark.parametrize("from_int", [None, True, False])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_who_divides_by_255(from_int: bool | None, dtype: torch.dtype) -> None:

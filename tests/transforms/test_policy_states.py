@@ -11,7 +11,7 @@ import torch
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.testing import assert_identical, check_env
-from specgen_runtime.transforms import Compose, TensorDictPrimer, TransformedEnv
+from specgen_runtime.transforms import Compose, TensorDictPrimer, TransformedEnv, gSDENoise
 from specgen_std.envs import Pendulum
 from specgen_std.transforms import ExcludeTransform, GSDENoise, RecurrentState, StepCounter
 from tensordict import TensorDict, TensorDictBase
@@ -115,6 +115,20 @@ def test_noise_of_torchrl() -> None:
     many = TransformedEnv(Pendulum(batch_size=[4000]), GSDENoise(3, 1)).reset()["gsde_noise"]
     assert abs(many.mean()) < 0.05
     assert abs(many.std() - 1) < 0.05
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("sizes", [{}, {"state_dim": 3, "action_dim": 1}])
+@pytest.mark.parametrize("shape", [None, (2,)])
+def test_the_primer_of_noise(sizes: dict[str, int], shape: tuple[int, ...] | None) -> None:
+    peer = theirs.TransformedEnv(
+        theirs.SerialEnv(2, lambda: theirs.GymEnv("Pendulum-v1")), theirs.gSDENoise(**sizes, shape=(2,))
+    )
+    ours = TransformedEnv(Pendulum(batch_size=(2,)), gSDENoise(**sizes, shape=shape))
+    check_env(lambda: TransformedEnv(Pendulum(batch_size=(2,)), gSDENoise(**sizes, shape=shape)))
+    found, expected = ours.reset()["_eps_gSDE"], peer.reset()["_eps_gSDE"]
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert bool(found.any()) is bool(sizes)
 
 
 def test_what_is_behind_it_leaves_it_alone() -> None:

@@ -8,10 +8,13 @@ import pytest
 import torch
 from specgen_runtime.envs import SerialEnv, check_env_specs
 from specgen_runtime.specs import Bounded, Categorical, Composite, NonTensor, Unbounded
+from specgen_runtime.testing import check_env
 from specgen_runtime.transforms import Compose, TensorDictPrimer, TransformedEnv
+from specgen_std.envs import Pendulum
 from specgen_std.transforms import RewardSum
 from tensordict import TensorDict, TensorDictBase
 
+from tests.envs.counting import Grid
 from tests.transforms.envs import Team, Walk
 
 
@@ -132,6 +135,29 @@ def test_groups_and_several_reset_keys() -> None:
     ].shape == (3, 1)
     with pytest.raises(ValueError, match=r"'other' is no reset key of the environment, which has '_reset'"):
         _ = TransformedEnv(Team(3), TensorDictPrimer(h=Unbounded(1), reset_key="other")).observation_spec
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_beside_agents_that_end_on_their_own(batch: tuple[int, ...]) -> None:
+    env = TransformedEnv(
+        Grid(batch_size=batch, root_done=False), TensorDictPrimer(hidden=Unbounded(4), default_value=1.0)
+    )
+    check_env_specs(env)
+    assert env.rollout(8, break_when_any_done=False)["hidden"].eq(1).all()
+
+
+def test_draws_follow_the_seed() -> None:
+    def make() -> TransformedEnv:
+        return TransformedEnv(Pendulum(batch_size=(2,)), TensorDictPrimer(hidden=Unbounded(3), random=True))
+
+    check_env(make)
+    env = make()
+    drawn = []
+    for noise in (0, 1):
+        torch.manual_seed(noise)
+        env.set_seed(7)
+        drawn.append(env.reset()["hidden"])
+    assert torch.equal(*drawn)
 
 
 def test_an_action_stays_an_action() -> None:

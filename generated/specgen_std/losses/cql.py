@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ad6ccdfac3a426ae2b19415e15b9e1ffac4740ecbf10e7d6af5ff4f51cc0e0fd
+# specgen: sha256=8cd7bdb94eee185dfe47081deac8df52bce4cc6c5502a04c743d0f3b5a1c3d37
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -228,6 +228,24 @@ class DiscreteCQLLoss(LossModule):
                 "target_value": self._mean(terms.target_value, tensordict),
             }
         )
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `td_error`,
+        `pred_value`, `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_cql`, reduced, and the metrics that are computed with it: `td_error`, `pred_value`,
+        `target_value`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_cql", tensordict)
 
     if TYPE_CHECKING:
 
@@ -738,6 +756,31 @@ class CQLLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_actor_bc`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_actor_bc", tensordict)
+
+    def q_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
+
+    def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_alpha_prime`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_alpha_prime", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=642d6b8e96b7df0a2e417579b8384ad9b4cd8cc3e2963039c3f75549c1644bd7
+# specgen: sha256=ae5ededbfc110bb6a58283a6ec117dcc7f7a6c5304e4b0b38422885d65d46924
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class GRPOLossTerms(NamedTuple):
 
 def grpo_loss(
     dist_answered: Tensor, dist_log_prob: Tensor, H: Tensor | None, advantage: Tensor,
-    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None, mask: Tensor | None,
-    *, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor, kl_mask_threshold: float | None,
-    entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
+    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None,
+    attention_mask: Tensor | None, mask: Tensor | None, *,
+    masking_strategy: Literal["sft", "rlhf", "generic"], clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    kl_mask_threshold: float | None, entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
     kl_to_inference_coeff: float | None,
 ) -> GRPOLossTerms:
     """The terms of `GRPOLoss`, one value per sample.
@@ -82,8 +83,12 @@ def grpo_loss(
         ref_log_probs: float32 [*batch]; the log-probability of each token for the reference model;
             needed where kl_to_ref_coeff.
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
-            of the distribution marks, if it has one.
+            of the distribution marks, if it has one; needed where masking_strategy != "generic".
+        attention_mask: bool [*batch]; which tokens are no padding; needed where masking_strategy ==
+            "generic".
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+            padding (`generic`).
         clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
             likely and how much likelier.
         clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
@@ -97,7 +102,10 @@ def grpo_loss(
             leaves it out.
     """
     # losses.GRPOLoss.let
-    marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    if masking_strategy != "generic":
+        marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    else:
+        marked = not_none(attention_mask) & dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
@@ -167,6 +175,7 @@ class GRPOLoss(LossModule):
             reference model
         assistant_mask: ("masks", "all_assistant_mask"); which tokens are of answers; besides, those
             count that the mask of the distribution marks, if it has one
+        attention_mask: ("masks", "all_attention_mask"); which tokens are no padding
     """
 
     @dataclass
@@ -176,6 +185,7 @@ class GRPOLoss(LossModule):
         sample_log_prob: NestedKey = ("log_probs", "full")
         ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
+        attention_mask: NestedKey = ("masks", "all_attention_mask")
 
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {
@@ -184,6 +194,7 @@ class GRPOLoss(LossModule):
         "sample_log_prob": 1,
         "ref_log_probs": 1,
         "assistant_mask": 1,
+        "attention_mask": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
@@ -191,6 +202,7 @@ class GRPOLoss(LossModule):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
+    reads_rows = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -211,6 +223,7 @@ class GRPOLoss(LossModule):
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
+    masking_strategy: Literal["sft", "rlhf", "generic"]
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     kl_mask_threshold: float | None
@@ -222,8 +235,8 @@ class GRPOLoss(LossModule):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
-        kl_mask_threshold: float | None = None,
+        self, actor_network: nn.Module, *, masking_strategy: Literal["sft", "rlhf", "generic"] = "sft",
+        clip_epsilon: float | tuple[float, float] = 0.2, kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
@@ -237,6 +250,8 @@ class GRPOLoss(LossModule):
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
+            masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+                padding (`generic`). Defaults to "sft".
             clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
                 and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
@@ -277,10 +292,15 @@ class GRPOLoss(LossModule):
             kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
         if kl_to_inference_coeff is not None:
             kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
+        if masking_strategy not in ("sft", "rlhf", "generic"):
+            raise ValueError(
+                f"masking_strategy must be one of 'sft', 'rlhf', 'generic', got {masking_strategy!r}"
+            )
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
+        self.masking_strategy = masking_strategy
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus
@@ -327,11 +347,12 @@ class GRPOLoss(LossModule):
             keys.advantage,
             keys.sample_log_prob,
             *([keys.ref_log_probs] if self.kl_to_ref_coeff else []),
+            *([keys.attention_mask] if self.masking_strategy == "generic" else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.assistant_mask]
+        return [*([keys.assistant_mask] if self.masking_strategy != "generic" else [])]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -342,7 +363,16 @@ class GRPOLoss(LossModule):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.GRPOLoss.let
-        dist = actor_network.dist("live", tensordict, samples=1)
+        dist = (
+            actor_network.dist(
+                "live",
+                tensordict,
+                {keys.assistant_mask: self._read(tensordict, keys.attention_mask, "attention_mask")},
+                samples=1,
+            )
+            if self.masking_strategy == "generic"
+            else actor_network.dist("live", tensordict, samples=1)
+        )
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -369,8 +399,19 @@ class GRPOLoss(LossModule):
                 dist_answered,
                 0,
                 "assistant_mask",
-            ),
+            )
+            if self.masking_strategy != "generic"
+            else None,
+            self._of_samples(
+                self._read(tensordict, keys.attention_mask, "attention_mask"),
+                dist_answered,
+                0,
+                "attention_mask",
+            )
+            if self.masking_strategy == "generic"
+            else None,
             self._mask(tensordict),
+            masking_strategy=self.masking_strategy,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
@@ -419,6 +460,7 @@ class GRPOLoss(LossModule):
             sample_log_prob: NestedKey | None = ...,
             ref_log_probs: NestedKey | None = ...,
             assistant_mask: NestedKey | None = ...,
+            attention_mask: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> GRPOLossOutput: ...
@@ -456,9 +498,10 @@ class DAPOTerms(NamedTuple):
 
 def dapo(
     dist_answered: Tensor, dist_log_prob: Tensor, H: Tensor | None, advantage: Tensor,
-    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None, mask: Tensor | None,
-    *, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor, kl_mask_threshold: float | None,
-    entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
+    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None,
+    attention_mask: Tensor | None, mask: Tensor | None, *,
+    masking_strategy: Literal["sft", "rlhf", "generic"], clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    kl_mask_threshold: float | None, entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
     kl_to_inference_coeff: float | None,
 ) -> DAPOTerms:
     """The terms of `DAPO`, one value per sample.
@@ -474,8 +517,12 @@ def dapo(
         ref_log_probs: float32 [*batch]; the log-probability of each token for the reference model;
             needed where kl_to_ref_coeff.
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
-            of the distribution marks, if it has one.
+            of the distribution marks, if it has one; needed where masking_strategy != "generic".
+        attention_mask: bool [*batch]; which tokens are no padding; needed where masking_strategy ==
+            "generic".
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+            padding (`generic`).
         clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
             likely and how much likelier.
         clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
@@ -489,7 +536,10 @@ def dapo(
             leaves it out.
     """
     # losses.DAPO.let
-    marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    if masking_strategy != "generic":
+        marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    else:
+        marked = not_none(attention_mask) & dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
@@ -557,6 +607,7 @@ class DAPO(GRPOLoss):
             reference model
         assistant_mask: ("masks", "all_assistant_mask"); which tokens are of answers; besides, those
             count that the mask of the distribution marks, if it has one
+        attention_mask: ("masks", "all_attention_mask"); which tokens are no padding
     """
 
     @dataclass
@@ -566,6 +617,7 @@ class DAPO(GRPOLoss):
         sample_log_prob: NestedKey = ("log_probs", "full")
         ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
+        attention_mask: NestedKey = ("masks", "all_attention_mask")
 
     default_value_estimator = None
     supported_value_estimators = None
@@ -576,6 +628,7 @@ class DAPO(GRPOLoss):
         "sample_log_prob": 1,
         "ref_log_probs": 1,
         "assistant_mask": 1,
+        "attention_mask": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
@@ -583,6 +636,7 @@ class DAPO(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
+    reads_rows = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -604,6 +658,7 @@ class DAPO(GRPOLoss):
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
+    masking_strategy: Literal["sft", "rlhf", "generic"]
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     kl_mask_threshold: float | None
@@ -615,8 +670,8 @@ class DAPO(GRPOLoss):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
-        kl_mask_threshold: float | None = None,
+        self, actor_network: nn.Module, *, masking_strategy: Literal["sft", "rlhf", "generic"] = "sft",
+        clip_epsilon: float | tuple[float, float] = 0.2, kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
@@ -629,6 +684,8 @@ class DAPO(GRPOLoss):
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
+            masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+                padding (`generic`). Defaults to "sft".
             clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
                 and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
@@ -669,10 +726,15 @@ class DAPO(GRPOLoss):
             kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
         if kl_to_inference_coeff is not None:
             kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
+        if masking_strategy not in ("sft", "rlhf", "generic"):
+            raise ValueError(
+                f"masking_strategy must be one of 'sft', 'rlhf', 'generic', got {masking_strategy!r}"
+            )
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
+        self.masking_strategy = masking_strategy
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus
@@ -719,11 +781,12 @@ class DAPO(GRPOLoss):
             keys.advantage,
             keys.sample_log_prob,
             *([keys.ref_log_probs] if self.kl_to_ref_coeff else []),
+            *([keys.attention_mask] if self.masking_strategy == "generic" else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.assistant_mask]
+        return [*([keys.assistant_mask] if self.masking_strategy != "generic" else [])]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -734,7 +797,16 @@ class DAPO(GRPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.DAPO.let
-        dist = actor_network.dist("live", tensordict, samples=1)
+        dist = (
+            actor_network.dist(
+                "live",
+                tensordict,
+                {keys.assistant_mask: self._read(tensordict, keys.attention_mask, "attention_mask")},
+                samples=1,
+            )
+            if self.masking_strategy == "generic"
+            else actor_network.dist("live", tensordict, samples=1)
+        )
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -761,8 +833,19 @@ class DAPO(GRPOLoss):
                 dist_answered,
                 0,
                 "assistant_mask",
-            ),
+            )
+            if self.masking_strategy != "generic"
+            else None,
+            self._of_samples(
+                self._read(tensordict, keys.attention_mask, "attention_mask"),
+                dist_answered,
+                0,
+                "attention_mask",
+            )
+            if self.masking_strategy == "generic"
+            else None,
             self._mask(tensordict),
+            masking_strategy=self.masking_strategy,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
@@ -811,6 +894,7 @@ class DAPO(GRPOLoss):
             sample_log_prob: NestedKey | None = ...,
             ref_log_probs: NestedKey | None = ...,
             assistant_mask: NestedKey | None = ...,
+            attention_mask: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> DAPOOutput: ...
@@ -848,9 +932,10 @@ class CISPOLossTerms(NamedTuple):
 
 def cispo_loss(
     dist_answered: Tensor, dist_log_prob: Tensor, H: Tensor | None, advantage: Tensor,
-    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None, mask: Tensor | None,
-    *, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor, kl_mask_threshold: float | None,
-    entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
+    sample_log_prob: Tensor, ref_log_probs: Tensor | None, assistant_mask: Tensor | None,
+    attention_mask: Tensor | None, mask: Tensor | None, *,
+    masking_strategy: Literal["sft", "rlhf", "generic"], clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
+    kl_mask_threshold: float | None, entropy_bonus: bool, entropy_coeff: float, kl_to_ref_coeff: float | None,
     kl_to_inference_coeff: float | None,
 ) -> CISPOLossTerms:
     """The terms of `CISPOLoss`, one value per sample.
@@ -866,8 +951,12 @@ def cispo_loss(
         ref_log_probs: float32 [*batch]; the log-probability of each token for the reference model;
             needed where kl_to_ref_coeff.
         assistant_mask: bool [*batch]; which tokens are of answers; besides, those count that the mask
-            of the distribution marks, if it has one.
+            of the distribution marks, if it has one; needed where masking_strategy != "generic".
+        attention_mask: bool [*batch]; which tokens are no padding; needed where masking_strategy ==
+            "generic".
         mask: bool [*batch], which samples count in statistics of the batch; None: all.
+        masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+            padding (`generic`).
         clip_epsilon_low: how much likelier a token may become while it still pays, or how much less
             likely and how much likelier.
         clip_epsilon_high: how much likelier a token may become while it still pays, or how much less
@@ -881,7 +970,10 @@ def cispo_loss(
             leaves it out.
     """
     # losses.CISPOLoss.let
-    marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    if masking_strategy != "generic":
+        marked = assistant_mask & dist_answered if assistant_mask is not None else dist_answered
+    else:
+        marked = not_none(attention_mask) & dist_answered
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
@@ -951,6 +1043,7 @@ class CISPOLoss(GRPOLoss):
             reference model
         assistant_mask: ("masks", "all_assistant_mask"); which tokens are of answers; besides, those
             count that the mask of the distribution marks, if it has one
+        attention_mask: ("masks", "all_attention_mask"); which tokens are no padding
     """
 
     @dataclass
@@ -960,6 +1053,7 @@ class CISPOLoss(GRPOLoss):
         sample_log_prob: NestedKey = ("log_probs", "full")
         ref_log_probs: NestedKey = ("next", "ref_log_probs", "full")
         assistant_mask: NestedKey = ("masks", "all_assistant_mask")
+        attention_mask: NestedKey = ("masks", "all_attention_mask")
 
     default_value_estimator = None
     supported_value_estimators = None
@@ -970,6 +1064,7 @@ class CISPOLoss(GRPOLoss):
         "sample_log_prob": 1,
         "ref_log_probs": 1,
         "assistant_mask": 1,
+        "attention_mask": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_objective": ("actor_network",),
@@ -977,6 +1072,7 @@ class CISPOLoss(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
+    reads_rows = True
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
         "loss_entropy",
@@ -998,6 +1094,7 @@ class CISPOLoss(GRPOLoss):
 
     actor_network: TensorDictModuleBase
     actor_network_params: TensorDictParams
+    masking_strategy: Literal["sft", "rlhf", "generic"]
     clip_epsilon_low: Tensor
     clip_epsilon_high: Tensor
     kl_mask_threshold: float | None
@@ -1009,8 +1106,8 @@ class CISPOLoss(GRPOLoss):
     kl_to_inference_coeff: float | None
 
     def __init__(
-        self, actor_network: nn.Module, *, clip_epsilon: float | tuple[float, float] = 0.2,
-        kl_mask_threshold: float | None = None,
+        self, actor_network: nn.Module, *, masking_strategy: Literal["sft", "rlhf", "generic"] = "sft",
+        clip_epsilon: float | tuple[float, float] = 0.2, kl_mask_threshold: float | None = None,
         aggregation: Literal["token_mean", "prompt_mean", "none"] = "token_mean", entropy_bonus: bool = True,
         samples_mc_entropy: int = 1, entropy_coeff: float = 0.01, kl_to_ref_coeff: float | None = None,
         kl_to_inference_coeff: float | None = None, reduction: Reduction | None = None,
@@ -1024,6 +1121,8 @@ class CISPOLoss(GRPOLoss):
 
         Args:
             actor_network: the language model, which gives a distribution over each token of `action`.
+            masking_strategy: which tokens count: those of answers (`sft` and `rlhf` alike), or all but
+                padding (`generic`). Defaults to "sft".
             clip_epsilon: how much likelier a token may become while it still pays, or how much less likely
                 and how much likelier. Defaults to 0.2, >= 0.
             kl_mask_threshold: half the square of the step of a token's log-probability beyond which the
@@ -1064,10 +1163,15 @@ class CISPOLoss(GRPOLoss):
             kl_to_ref_coeff = float_param("kl_to_ref_coeff", kl_to_ref_coeff, at_least=0)
         if kl_to_inference_coeff is not None:
             kl_to_inference_coeff = float_param("kl_to_inference_coeff", kl_to_inference_coeff, at_least=0)
+        if masking_strategy not in ("sft", "rlhf", "generic"):
+            raise ValueError(
+                f"masking_strategy must be one of 'sft', 'rlhf', 'generic', got {masking_strategy!r}"
+            )
         if aggregation not in ("token_mean", "prompt_mean", "none"):
             raise ValueError(
                 f"aggregation must be one of 'token_mean', 'prompt_mean', 'none', got {aggregation!r}"
             )
+        self.masking_strategy = masking_strategy
         self.kl_mask_threshold = kl_mask_threshold
         self.aggregation = aggregation
         self.entropy_bonus = entropy_bonus
@@ -1114,11 +1218,12 @@ class CISPOLoss(GRPOLoss):
             keys.advantage,
             keys.sample_log_prob,
             *([keys.ref_log_probs] if self.kl_to_ref_coeff else []),
+            *([keys.attention_mask] if self.masking_strategy == "generic" else []),
         ]
 
     def _further_keys(self) -> list[NestedKey]:
         keys = self.tensor_keys
-        return [keys.assistant_mask]
+        return [*([keys.assistant_mask] if self.masking_strategy != "generic" else [])]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the loss of a batch.
@@ -1129,7 +1234,16 @@ class CISPOLoss(GRPOLoss):
         keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.CISPOLoss.let
-        dist = actor_network.dist("live", tensordict, samples=1)
+        dist = (
+            actor_network.dist(
+                "live",
+                tensordict,
+                {keys.assistant_mask: self._read(tensordict, keys.attention_mask, "attention_mask")},
+                samples=1,
+            )
+            if self.masking_strategy == "generic"
+            else actor_network.dist("live", tensordict, samples=1)
+        )
         dist_answered = dist.answered()
         dist_log_prob = dist.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
         H = dist.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
@@ -1156,8 +1270,19 @@ class CISPOLoss(GRPOLoss):
                 dist_answered,
                 0,
                 "assistant_mask",
-            ),
+            )
+            if self.masking_strategy != "generic"
+            else None,
+            self._of_samples(
+                self._read(tensordict, keys.attention_mask, "attention_mask"),
+                dist_answered,
+                0,
+                "attention_mask",
+            )
+            if self.masking_strategy == "generic"
+            else None,
             self._mask(tensordict),
+            masking_strategy=self.masking_strategy,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
             kl_mask_threshold=self.kl_mask_threshold,
@@ -1206,6 +1331,7 @@ class CISPOLoss(GRPOLoss):
             sample_log_prob: NestedKey | None = ...,
             ref_log_probs: NestedKey | None = ...,
             assistant_mask: NestedKey | None = ...,
+            attention_mask: NestedKey | None = ...,
         ) -> None: ...
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> CISPOLossOutput: ...

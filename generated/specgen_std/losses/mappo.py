@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c69ee6dc6edc2a2f47ea7152ef434a50560da4e7e4ea55395455ad0b8c6f5d1d
+# specgen: sha256=0306790d510471b1508ba7f583782d52732b3e2bc09c34c641945229ba692862
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient,
     add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
-    switched, with_methods,
+    switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -583,6 +583,16 @@ class MAPPOLoss(ClipPPOLoss):
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `explained_variance`,
+        `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
 
     if TYPE_CHECKING:
 
@@ -1151,6 +1161,16 @@ class IPPOLoss(MAPPOLoss):
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `explained_variance`,
+        `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6d15e0fbd2a217d8dfb26715712df2dcdec81b12b3fc376012fc9d5c4fcf576d
+# specgen: sha256=3b87a9b3f34e0640674ee8b249b35e34570d424ad6138bc44a9f0da321b26b79
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient, as_policy,
-    distance_loss, next_key, not_none, with_methods,
+    distance_loss, next_key, not_none, term_alone, with_methods,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -386,6 +386,15 @@ class A2CLoss(LossModule):
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
 
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
+
     if TYPE_CHECKING:
 
         @property
@@ -683,6 +692,14 @@ class ReinforceLoss(LossModule):
             if value_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(value_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_value", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fae22f2c99ffc95480495921eef49abe40a5e0d5f1b0b036d18f91665cd17b5a
+# specgen: sha256=a2b39eefa0b15cd7ebcd08cefb89ba837b3793bbf0a0778ce83426267f7af223
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt, add_coefficient,
     add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
-    switched, with_methods,
+    switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -497,6 +497,16 @@ class PPOLoss(LossModule):
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `explained_variance`,
+        `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
 
     if TYPE_CHECKING:
 
@@ -1035,6 +1045,16 @@ class ClipPPOLoss(PPOLoss):
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `explained_variance`,
+        `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
 
     if TYPE_CHECKING:
 
@@ -1590,6 +1610,16 @@ class KLPENPPOLoss(PPOLoss):
             for name, value in adapted.items():
                 adapt(self, name, value)
         return self._outputs(outputs)
+
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_critic`, reduced, and the metrics that are computed with it: `explained_variance`,
+        `value_clip_fraction`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_critic", tensordict)
 
     if TYPE_CHECKING:
 

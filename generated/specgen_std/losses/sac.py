@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2bcf0b4b3c0204833bab5db23fb86927ea8bdf5be7043d8d469c701bad14d33e
+# specgen: sha256=01a7be2333618a9b37740ad4dda3d5d496c2de6ffdfedf5c21802e07f4004d80
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -514,6 +514,15 @@ class SACLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_value`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+            ValueError: if the parameters of the loss leave the term out.
+        """
+        return term_alone(self, "loss_value", tensordict)
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=484572fb8fbff122a2d43aa829f5fb13cb3a8edb9f2ba770e5f0f2a352deffe3
+# specgen: sha256=96ad1c79ed83067628bc27ea8c2346496dcc0762a73905561822911402f8f743
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ class SFTLoss(LossModule):
         "loss_sft": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
     }
+    reads_rows = True
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 
     actor_network: TensorDictModuleBase

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=110f9a62dec962c32e3724563c6c69e6741d59774fc8e8fe526259a134c85ab1
+# specgen: sha256=243a1d9204e472d5e225bdae89c54660fd374c052981caad3409b7d0ebdd6d29
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from specgen_runtime.data import TensorDictReplayBuffer, TensorStorage, load_rec
 from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import MLP, NormalParamExtractor, ProbabilisticActor, SafeModule, TanhNormal
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.behavior_cloning import BCLoss
@@ -52,6 +54,8 @@ class BCPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 2000
     """updates between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("batch_size", self.batch_size, at_least=1)
@@ -62,6 +66,7 @@ class BCPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
 
 
 def actor_network(generator: torch.Generator) -> ProbabilisticActor:
@@ -93,11 +98,12 @@ class BCPendulum:
 
     def __init__(self, config: BCPendulumConfig | None = None) -> None:
         config = BCPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
         self.policy = self.actor_network
         self.loss = BCLoss(actor_network=self.actor_network)
         self.optimizer = torch.optim.AdamW(
@@ -123,8 +129,8 @@ class BCPendulum:
         """Restore what `state_dict` gave."""
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.exploring.set_state(state["exploring"])
-        self.sampling.set_state(state["sampling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.sampling, state["sampling"])
 
 
 class BCPendulumMetrics(NamedTuple):
@@ -177,13 +183,14 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
         ),
     ) as run:
         while run.updates < config.total_updates and run.best < config.stop_return:
             parts.optimizer.param_groups[0]["lr"] = config.lr
             # learn
-            run.add(update(parts, parts.buffer.sample()))
+            run.add(update(parts, parts.buffer.sample().to(parts.device)))
             # look
             if run.due("evaluate", config.evaluate_every):
                 score = evaluate(

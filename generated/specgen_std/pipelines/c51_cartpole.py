@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d48a1917ff64dbe97feeb86587340b7c4452877643af6bf6696f28e80db3d359
+# specgen: sha256=0ae37289b455a36fafd3b5e4dee05ffe2431722211fab6a3def10493dfcf1868
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from specgen_runtime.data import LazyTensorStorage, PrioritizedSampler, TensorDi
 from specgen_runtime.modules import MLP, DistributionalQValueActor, EGreedyModule, SafeSequential
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
+)
 from specgen_runtime.transforms import MultiStepTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -86,6 +88,8 @@ class C51CartPoleConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 20_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("gamma", self.gamma, at_least=0, at_most=1)
@@ -113,6 +117,7 @@ class C51CartPoleConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -151,15 +156,20 @@ class C51CartPole:
 
     def __init__(self, config: C51CartPoleConfig | None = None) -> None:
         config = C51CartPoleConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs])
+        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.value_network = value_network(config)
+        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.value_network = value_network(config).to(self.device)
         self.exploration = EGreedyModule(
-            self.env.action_spec_unbatched, eps_init=config.eps, eps_end=config.eps, generator=self.exploring
+            self.env.action_spec_unbatched,
+            eps_init=config.eps,
+            eps_end=config.eps,
+            generator=self.exploring,
+            device=self.device,
         )
         self.policy = SafeSequential(self.value_network, self.exploration)
         self.collector = Collector(
@@ -195,7 +205,7 @@ class C51CartPole:
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
         self.multi_step.load_state_dict(state["multi_step"])
-        self.exploring.set_state(state["exploring"])
+        load_generator(self.exploring, state["exploring"])
 
 
 class C51CartPoleMetrics(NamedTuple):
@@ -255,6 +265,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "max_grad_norm",
             "eps",
@@ -276,7 +287,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
                     parts.buffer.update_tensordict_priority(sample)
             # look

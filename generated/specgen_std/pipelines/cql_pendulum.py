@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3e22e8c323d84b10fa4abb048826d1ac27487dd33cbeb50d91fbee96cb951077
+# specgen: sha256=59f633c65ac57ed74865dd928611b5d8121363ee0e8b0e01bc3898a03c264ce3
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.cql import CQLLoss
@@ -74,6 +76,8 @@ class CQLPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 5000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("min_q_weight", self.min_q_weight)
@@ -94,6 +98,7 @@ class CQLPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -143,14 +148,15 @@ class CQLPendulum:
 
     def __init__(self, config: CQLPendulumConfig | None = None) -> None:
         config = CQLPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.qvalue_network = qvalue_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env,
@@ -159,7 +165,7 @@ class CQLPendulum:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = CQLLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -204,8 +210,8 @@ class CQLPendulum:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.temperature_optimizer.load_state_dict(state["temperature_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
 
 
 class CQLPendulumMetrics(NamedTuple):
@@ -274,6 +280,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "temperature_lr",
@@ -291,7 +298,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

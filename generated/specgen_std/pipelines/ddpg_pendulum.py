@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=23676730718b720a6e7a933a9acc238bd4399d2d11e6578b358a5228c2ee5560
+# specgen: sha256=1214f9ca0fd7269b078f1e1fee115aa8809139c309b6228935192d2c4fcf710a
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ddpg import DDPGLoss
@@ -37,7 +39,7 @@ class DDPGPendulumConfig:
 
     seed: int = 0
     """all random numbers follow from it"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
@@ -49,28 +51,30 @@ class DDPGPendulumConfig:
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     sigma: float = 0.2
     """deviation of the noise on actions (>= 0)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.001
+    actor_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.001
+    critic_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -90,6 +94,7 @@ class DDPGPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -98,7 +103,7 @@ class DDPGPendulumConfig:
 
 def actor_network() -> ProbabilisticActor:
     """Make a network from `observation`, float32 [3], to `action`, float32 [1] in [-2, 2]."""
-    net = MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU)
+    net = MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU)
     module = SafeModule(net, in_keys=["observation"], out_keys=["param"])
     return ProbabilisticActor(
         module, in_keys=["param"], out_keys=["action"], distribution_class=TanhDelta,
@@ -111,7 +116,7 @@ def value_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
@@ -133,20 +138,22 @@ class DDPGPendulum:
 
     def __init__(self, config: DDPGPendulumConfig | None = None) -> None:
         config = DDPGPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network()
-        self.value_network = value_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network().to(self.device)
+        self.value_network = value_network().to(self.device)
         self.exploration = AdditiveGaussianModule(
             self.env.action_spec_unbatched,
             sigma_init=config.sigma,
             sigma_end=config.sigma,
             safe=True,
             generator=self.exploring,
+            device=self.device,
         )
         self.policy = SafeSequential(self.actor_network, self.exploration)
         self.collector = Collector(
@@ -190,7 +197,7 @@ class DDPGPendulum:
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
+        load_generator(self.exploring, state["exploring"])
 
 
 class DDPGPendulumMetrics(NamedTuple):
@@ -253,6 +260,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "sigma",
@@ -270,7 +278,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

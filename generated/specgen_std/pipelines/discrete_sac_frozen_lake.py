@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4fd79903d510db0dc8f1376e15e768e0739cfcbfbdcee38a25cde43829aaefb
+# specgen: sha256=a667fb79b487be28c62a6f8ab3f5fc1410d9a412fff0d568e1f7cd7c58ebce86
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.frozen_lake import FrozenLakeTrain
 from specgen_std.losses.sac import DiscreteSACLoss
@@ -79,6 +81,8 @@ class DiscreteSACFrozenLakeConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 10_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("target_entropy_weight", self.target_entropy_weight)
@@ -100,6 +104,7 @@ class DiscreteSACFrozenLakeConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -148,14 +153,15 @@ class DiscreteSACFrozenLake:
 
     def __init__(self, config: DiscreteSACFrozenLakeConfig | None = None) -> None:
         config = DiscreteSACFrozenLakeConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = FrozenLakeTrain(batch_size=[config.num_envs])
+        self.env = FrozenLakeTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = FrozenLakeTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.qvalue_network = qvalue_network()
+        self.eval_env = FrozenLakeTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env,
@@ -207,7 +213,7 @@ class DiscreteSACFrozenLake:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.temperature_optimizer.load_state_dict(state["temperature_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
+        load_generator(self.exploring, state["exploring"])
 
 
 class DiscreteSACFrozenLakeMetrics(NamedTuple):
@@ -274,6 +280,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "temperature_lr",
@@ -291,7 +298,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

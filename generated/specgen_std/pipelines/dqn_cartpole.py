@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7398b540b456b90d517e9f8f848da1b445a6ae0a7efa95b9f172ed0c10326f46
+# specgen: sha256=cec71bbb997dd053ae39b237d194a2d5a72abfe898846b64dd56f567bf06a508
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from specgen_runtime.data import LazyTensorStorage, TensorDictReplayBuffer
 from specgen_runtime.modules import MLP, EGreedyModule, QValueActor, SafeSequential
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.dqn import DQNLoss
@@ -43,21 +45,21 @@ class DQNCartPoleConfig:
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 128
     """frames of an update (>= 1)"""
-    updates: int = 1
+    updates: int = 2
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.05
+    eps_end: float = 0.2
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 20_000
+    eps_frames: int = 8000
     """frames until `eps` is at its last value (>= 1)"""
-    tau: float = 0.01
+    tau: float = 0.003
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.005
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
@@ -65,12 +67,14 @@ class DQNCartPoleConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 4000
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 20_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -91,6 +95,7 @@ class DQNCartPoleConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -100,7 +105,7 @@ class DQNCartPoleConfig:
 def value_network() -> QValueActor:
     """Make a network from `observation`, float32 [4], to one value for each of 2 actions."""
     return QValueActor(
-        MLP(in_features=4, out_features=2, num_cells=[128, 128], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation"], action_space="categorical",
     )
 
@@ -122,23 +127,28 @@ class DQNCartPole:
 
     def __init__(self, config: DQNCartPoleConfig | None = None) -> None:
         config = DQNCartPoleConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs])
+        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.value_network = value_network()
+        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.value_network = value_network().to(self.device)
         self.exploration = EGreedyModule(
-            self.env.action_spec_unbatched, eps_init=config.eps, eps_end=config.eps, generator=self.exploring
+            self.env.action_spec_unbatched,
+            eps_init=config.eps,
+            eps_end=config.eps,
+            generator=self.exploring,
+            device=self.device,
         )
         self.policy = SafeSequential(self.value_network, self.exploration)
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.loss = DQNLoss(value_network=self.value_network, double_dqn=True).make_value_estimator(
-            ValueEstimators.TD0, gamma=config.gamma
-        )
+        self.loss = DQNLoss(
+            value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
+        ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.buffer = TensorDictReplayBuffer(
@@ -163,7 +173,7 @@ class DQNCartPole:
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
+        load_generator(self.exploring, state["exploring"])
 
 
 class DQNCartPoleMetrics(NamedTuple):
@@ -223,6 +233,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "max_grad_norm",
             "eps",
@@ -241,7 +252,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample))
             # look
             if run.due("evaluate", config.evaluate_every):

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3a20afa138b0a5750c610bb17e7433dd3b798db818b3a1d403f5c776b57386e3
+# specgen: sha256=5acf9de799be2a80e105ecaf8cda7577637303761775a43540085727213e97f8
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.iql import IQLLoss
@@ -45,22 +47,24 @@ class IQLPendulumConfig:
     """how much more better actions count; at 0 the policy imitates the data (>= 0)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
-    tau: float = 0.005
+    tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.0003
+    lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    total_updates: int = 50_000
+    total_updates: int = 20_000
     """updates (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """updates between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 2000
     """updates between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("expectile", self.expectile, at_least=0, at_most=1)
@@ -74,6 +78,7 @@ class IQLPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
 
 
 def actor_network(generator: torch.Generator) -> ProbabilisticActor:
@@ -81,7 +86,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-2, 2].
     """
     net = nn.Sequential(
-        MLP(in_features=3, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
@@ -97,7 +102,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
@@ -105,7 +110,7 @@ def qvalue_network() -> ValueOperator:
 def value_network() -> ValueOperator:
     """Make a network from `observation`, float32 [3], to `state_value`, float32 [1]."""
     return ValueOperator(
-        MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation"], out_keys=["state_value"],
     )
 
@@ -128,13 +133,14 @@ class IQLPendulum:
 
     def __init__(self, config: IQLPendulumConfig | None = None) -> None:
         config = IQLPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.qvalue_network = qvalue_network()
-        self.value_network = value_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
+        self.value_network = value_network().to(self.device)
         self.policy = self.actor_network
         self.loss = IQLLoss(
             actor_network=self.actor_network,
@@ -167,8 +173,8 @@ class IQLPendulum:
         self.loss.load_state_dict(state["loss"])
         self.updater.load_state_dict(state["updater"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.exploring.set_state(state["exploring"])
-        self.sampling.set_state(state["sampling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.sampling, state["sampling"])
 
 
 class IQLPendulumMetrics(NamedTuple):
@@ -228,13 +234,14 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
         ),
     ) as run:
         while run.updates < config.total_updates and run.best < config.stop_return:
             parts.optimizer.param_groups[0]["lr"] = config.lr
             # learn
-            run.add(update(parts, parts.buffer.sample()))
+            run.add(update(parts, parts.buffer.sample().to(parts.device)))
             # look
             if run.due("evaluate", config.evaluate_every):
                 score = evaluate(

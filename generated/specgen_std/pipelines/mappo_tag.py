@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a6a7b7e76ec3156e8813f76ac8849ed91db0d2980f295056882796e6c4013f39
+# specgen: sha256=18b8ed320f156a24ddb3dc9a4c6a0091ea5273d379e432cc091130f0e4ad7ced
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
+    stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.simple_tag import SimpleTagTrain
 from specgen_std.losses.mappo import MAPPOLoss
@@ -46,30 +49,34 @@ class MAPPOTagConfig:
     """environments side by side (>= 1)"""
     num_steps: int = 25
     """steps of each environment between two updates of the policy (>= 1)"""
-    epochs: int = 10
+    epochs: int = 5
     """passes over each batch (>= 1)"""
-    minibatches: int = 4
+    minibatches: int = 2
     """updates of a pass; they divide num_envs * num_steps (>= 1)"""
     gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.9
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    adversary_lr: float = 0.0007
+    adversary_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    adversary_max_grad_norm: float = 0.5
+    adversary_max_grad_norm: float = 5.0
     """gradients are scaled down to this norm (> 0)"""
-    agent_lr: float = 0.0007
+    agent_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    agent_max_grad_norm: float = 0.5
+    agent_max_grad_norm: float = 5.0
     """gradients are scaled down to this norm (> 0)"""
     total_frames: int = 400_000
     """environment steps, of all environments together (>= 1)"""
-    evaluate_every: int = 40_000
+    stop_return: float = 20.0
+    """mean return of an evaluation that ends the training"""
+    evaluate_every: int = 16_000
     """frames between two evaluations (>= 1)"""
-    evaluate_episodes: int = 50
+    evaluate_episodes: int = 200
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 40_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("adversary_entropy_coeff", self.adversary_entropy_coeff, at_least=0)
@@ -85,9 +92,11 @@ class MAPPOTagConfig:
         float_param("agent_lr", self.agent_lr, above=0)
         float_param("agent_max_grad_norm", self.agent_max_grad_norm, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
+        float_param("stop_return", self.stop_return)
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatches:
             raise ValueError(f"minibatches must divide num_envs * num_steps, got {self.minibatches}")
 
@@ -180,24 +189,26 @@ class MAPPOTag:
 
     def __init__(self, config: MAPPOTagConfig | None = None) -> None:
         config = MAPPOTagConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = SimpleTagTrain(batch_size=[config.num_envs])
+        self.env = SimpleTagTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.adversary_actor_network = adversary_actor_network(self.exploring)
-        self.adversary_critic_network = adversary_critic_network()
-        self.agent_actor_network = agent_actor_network(self.exploring)
-        self.agent_critic_network = agent_critic_network()
+        self.eval_env = SimpleTagTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.adversary_actor_network = adversary_actor_network(self.exploring).to(self.device)
+        self.adversary_critic_network = adversary_critic_network().to(self.device)
+        self.agent_actor_network = agent_actor_network(self.exploring).to(self.device)
+        self.agent_critic_network = agent_critic_network().to(self.device)
         self.policy = SafeSequential(self.adversary_actor_network, self.agent_actor_network)
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
             critic_network=self.adversary_critic_network,
+            loss_critic_type="l2",
             entropy_coeff=config.adversary_entropy_coeff,
         ).make_value_estimator(ValueEstimators.MAGAE, gamma=config.gamma, lmbda=config.lmbda)
         self.adversary_loss.set_keys(
@@ -215,6 +226,7 @@ class MAPPOTag:
         self.agent_loss = MAPPOLoss(
             actor_network=self.agent_actor_network,
             critic_network=self.agent_critic_network,
+            loss_critic_type="l2",
             entropy_coeff=config.agent_entropy_coeff,
         ).make_value_estimator(ValueEstimators.MAGAE, gamma=config.gamma, lmbda=config.lmbda)
         self.agent_loss.set_keys(
@@ -255,9 +267,9 @@ class MAPPOTag:
         self.adversary_optimizer.load_state_dict(state["adversary_optimizer"])
         self.agent_optimizer.load_state_dict(state["agent_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class MAPPOTagMetrics(NamedTuple):
@@ -347,7 +359,7 @@ def update(parts: MAPPOTag, batch: TensorDictBase) -> MAPPOTagMetrics:
 def train(
     config: MAPPOTagConfig = MAPPOTagConfig(), *, folder: Path = Path("runs/mappo_tag"), resume: bool = False,
 ) -> MAPPOTag:
-    """Train until `total_frames` are over.
+    """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
     Args:
         config: hyper-parameters.
@@ -367,9 +379,11 @@ def train(
         keep=2,
         returns={f"{name}_return": key for name, key in parts.returns.items()},
         may_change=(
+            "stop_return",
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "adversary_lr",
             "adversary_max_grad_norm",
             "agent_lr",
@@ -377,7 +391,7 @@ def train(
         ),
     ) as run:
         batches = iter(parts.collector)
-        while run.frames < config.total_frames:
+        while run.frames < config.total_frames and run.best < config.stop_return:
             parts.adversary_optimizer.param_groups[0]["lr"] = config.adversary_lr
             parts.agent_optimizer.param_groups[0]["lr"] = config.agent_lr
             # act
@@ -400,6 +414,7 @@ def train(
                 scores = evaluate(
                     parts.eval_env, parts.policy, seed=stream(config.seed, f"evaluate/{run.frames}"),
                     episodes=config.evaluate_episodes, returns=parts.returns,
+                    exploration=ExplorationType.RANDOM,
                 )
                 run.best = max(run.best, scores["adversary"])
                 run.log(**{f"{name}_evaluation": score for name, score in scores.items()})

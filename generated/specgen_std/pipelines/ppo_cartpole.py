@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9f6c41baaef8f89f7c9e952c7bda24825b2635fbbdf0fabe4a05c80940d9c5bb
+# specgen: sha256=3fc83cb6efe2295cc01996e0d788bc3229dea076f9ca8c0c3bb9139e6d18a8a2
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
+    minibatches, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.losses.ppo import ClipPPOLoss
@@ -73,6 +76,8 @@ class PPOCartPoleConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 8000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0)
@@ -92,6 +97,7 @@ class PPOCartPoleConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatch_size:
             raise ValueError(f"minibatch_size must divide num_envs * num_steps, got {self.minibatch_size}")
 
@@ -135,19 +141,20 @@ class PPOCartPole:
 
     def __init__(self, config: PPOCartPoleConfig | None = None) -> None:
         config = PPOCartPoleConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = CartPoleTrain(batch_size=[config.num_envs])
+        self.env = CartPoleTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(self.exploring)
-        self.critic_network = critic_network()
+        self.eval_env = CartPoleTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(self.exploring).to(self.device)
+        self.critic_network = critic_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -184,9 +191,9 @@ class PPOCartPole:
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class PPOCartPoleMetrics(NamedTuple):
@@ -262,6 +269,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "actor_lr_end",
             "actor_max_grad_norm",

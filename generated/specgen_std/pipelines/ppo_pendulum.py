@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b31208d7dd2b52e0609a6614fac7730d9e4bd7dbeed47032636860bed8bb82f1
+# specgen: sha256=0b68080c2af70142c5f566d8459a14ebee84f2411aaaba12d2d8192387772700
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, linear, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
+    minibatches, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
@@ -44,13 +47,13 @@ class PPOPendulumConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 128
+    num_steps: int = 64
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 128
+    minibatch_size: int = 512
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_scale: float = 0.6
     """standard deviation of the policy at first, before squashing (> 0)"""
@@ -58,22 +61,24 @@ class PPOPendulumConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.003
     """step size of the optimizer (> 0)"""
     lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
     max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 300_000
+    total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 15_000
+    evaluate_every: int = 7500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 30_000
+    checkpoint_every: int = 15_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0)
@@ -93,6 +98,7 @@ class PPOPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatch_size:
             raise ValueError(f"minibatch_size must divide num_envs * num_steps, got {self.minibatch_size}")
 
@@ -138,19 +144,20 @@ class PPOPendulum:
 
     def __init__(self, config: PPOPendulumConfig | None = None) -> None:
         config = PPOPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(config, self.exploring)
-        self.critic_network = critic_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(config, self.exploring).to(self.device)
+        self.critic_network = critic_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -180,9 +187,9 @@ class PPOPendulum:
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class PPOPendulumMetrics(NamedTuple):
@@ -254,6 +261,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "lr_end",
             "max_grad_norm",

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6363521cb56fa64f24511b3badcd1d3536620a006ee3a0c73caf3ec586730099
+# specgen: sha256=35bd286eb4eba4f6d859a3e36f75844d3f9c9ee3415f714af872ae2bf1a27d6b
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, minibatches, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
+    stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
 from specgen_std.losses.ppo import ClipPPOLoss
@@ -78,6 +81,8 @@ class PPOTaxiConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 50_000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         float_param("clip_epsilon", self.clip_epsilon, at_least=0)
@@ -99,6 +104,7 @@ class PPOTaxiConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatch_size:
             raise ValueError(f"minibatch_size must divide num_envs * num_steps, got {self.minibatch_size}")
 
@@ -107,12 +113,12 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
     """Make a network from `observation`, int64, one of 500, to a distribution (categorical) over `action`,
     int64, one of 6.
     """
-    net = nn.Sequential(
-        OneHotLayer(500),
-        orthogonal(
-            MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU),
-            gain=config.init_gain, head_gain=config.head_gain,
+    net = orthogonal(
+        nn.Sequential(
+            OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
         ),
+        gain=config.init_gain,
+        head_gain=config.head_gain,
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
@@ -125,12 +131,13 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
 def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
-        nn.Sequential(
-            OneHotLayer(500),
-            orthogonal(
+        orthogonal(
+            nn.Sequential(
+                OneHotLayer(500),
                 MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU),
-                gain=config.init_gain, head_gain=config.critic_network_head_gain,
             ),
+            gain=config.init_gain,
+            head_gain=config.critic_network_head_gain,
         ),
         in_keys=["observation"],
         out_keys=["state_value"],
@@ -154,19 +161,20 @@ class PPOTaxi:
 
     def __init__(self, config: PPOTaxiConfig | None = None) -> None:
         config = PPOTaxiConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = TaxiTrain(batch_size=[config.num_envs])
+        self.env = TaxiTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = TaxiTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(config, self.exploring)
-        self.critic_network = critic_network(config)
+        self.eval_env = TaxiTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(config, self.exploring).to(self.device)
+        self.critic_network = critic_network(config).to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -196,9 +204,9 @@ class PPOTaxi:
         self.loss.load_state_dict(state["loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 class PPOTaxiMetrics(NamedTuple):
@@ -273,6 +281,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "lr",
             "max_grad_norm",
         ),

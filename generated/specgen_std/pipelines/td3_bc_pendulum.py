@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f26039821f4a713e08e3614e80b21a13bf304bedc553a7caf859f763e965f05d
+# specgen: sha256=11b92558b19aa4ce57b90904e592c7ba34560fbacab710131af479c62ee8fa8b
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from specgen_runtime.data import TensorDictReplayBuffer, TensorStorage, load_rec
 from specgen_runtime.modules import MLP, ProbabilisticActor, SafeModule, TanhDelta, ValueOperator
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.td3 import TD3BCLoss
@@ -60,6 +62,8 @@ class TD3BCPendulumConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 5000
     """updates between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("delay", self.delay, at_least=1)
@@ -74,6 +78,7 @@ class TD3BCPendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
 
 
 def actor_network() -> ProbabilisticActor:
@@ -114,13 +119,14 @@ class TD3BCPendulum:
 
     def __init__(self, config: TD3BCPendulumConfig | None = None) -> None:
         config = TD3BCPendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.actor_network = actor_network()
-        self.qvalue_network = qvalue_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.actor_network = actor_network().to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
         self.policy = self.actor_network
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = TD3BCLoss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -159,8 +165,8 @@ class TD3BCPendulum:
         self.updater.load_state_dict(state["updater"])
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
-        self.drawing.set_state(state["drawing"])
-        self.sampling.set_state(state["sampling"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.sampling, state["sampling"])
 
 
 class TD3BCPendulumMetrics(NamedTuple):
@@ -227,6 +233,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
         ),
@@ -235,7 +242,7 @@ def train(
             parts.actor_optimizer.param_groups[0]["lr"] = config.actor_lr
             parts.critic_optimizer.param_groups[0]["lr"] = config.critic_lr
             # learn
-            run.add(update(parts, parts.buffer.sample(), updates=run.updates))
+            run.add(update(parts, parts.buffer.sample().to(parts.device), updates=run.updates))
             # look
             if run.due("evaluate", config.evaluate_every):
                 score = evaluate(

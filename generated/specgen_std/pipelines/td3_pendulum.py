@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f82d0d03af61bdb6f2849794fce40beb76b1b4803e4c78dca858f78cd19a8103
+# specgen: sha256=7eedbb2e700e786b25c4d3a5159b78965e4704c25d286bdcff0feb01ebdd7367
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from specgen_runtime.modules import (
 )
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
-from specgen_runtime.training import Run, command_line, draw_curve, evaluate, stream
+from specgen_runtime.training import (
+    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+)
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.td3 import TD3Loss
@@ -43,7 +45,7 @@ class TD3PendulumConfig:
     """the standard deviation of the noise of the next action (>= 0)"""
     noise_clip: float = 0.5
     """how far that noise goes at most (>= 0)"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
@@ -55,28 +57,30 @@ class TD3PendulumConfig:
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     sigma: float = 0.2
     """deviation of the noise on actions (>= 0)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.001
+    actor_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.001
+    critic_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("delay", self.delay, at_least=1)
@@ -99,6 +103,7 @@ class TD3PendulumConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
         if self.warm_up_frames < self.batch_size:
@@ -107,7 +112,7 @@ class TD3PendulumConfig:
 
 def actor_network() -> ProbabilisticActor:
     """Make a network from `observation`, float32 [3], to `action`, float32 [1] in [-2, 2]."""
-    net = MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU)
+    net = MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU)
     module = SafeModule(net, in_keys=["observation"], out_keys=["param"])
     return ProbabilisticActor(
         module, in_keys=["param"], out_keys=["action"], distribution_class=TanhDelta,
@@ -120,7 +125,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
@@ -143,20 +148,22 @@ class TD3Pendulum:
 
     def __init__(self, config: TD3PendulumConfig | None = None) -> None:
         config = TD3PendulumConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = PendulumTrain(batch_size=[config.num_envs])
+        self.env = PendulumTrain(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network()
-        self.qvalue_network = qvalue_network()
+        self.eval_env = PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network().to(self.device)
+        self.qvalue_network = qvalue_network().to(self.device)
         self.exploration = AdditiveGaussianModule(
             self.env.action_spec_unbatched,
             sigma_init=config.sigma,
             sigma_end=config.sigma,
             safe=True,
             generator=self.exploring,
+            device=self.device,
         )
         self.policy = SafeSequential(self.actor_network, self.exploration)
         self.collector = Collector(
@@ -166,7 +173,7 @@ class TD3Pendulum:
             total_frames=-1,
             init_random_frames=config.random_frames,
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = TD3Loss(
             actor_network=self.actor_network,
             qvalue_network=self.qvalue_network,
@@ -207,8 +214,8 @@ class TD3Pendulum:
         self.actor_optimizer.load_state_dict(state["actor_optimizer"])
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
 
 
 class TD3PendulumMetrics(NamedTuple):
@@ -272,6 +279,7 @@ def train(
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
+            "device",
             "actor_lr",
             "critic_lr",
             "sigma",
@@ -289,7 +297,7 @@ def train(
             # learn
             if run.frames >= config.warm_up_frames:
                 for _ in range(config.updates):
-                    sample = parts.buffer.sample()
+                    sample = parts.buffer.sample().to(parts.device)
                     run.add(update(parts, sample, updates=run.updates))
             # look
             if run.due("evaluate", config.evaluate_every):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0064b2c3ff08b1081b9c3d46d0054ab0450005728f5bb45b7b9b0752e39776e1
+# specgen: sha256=0f7544d2d9c5b5524ff4aabeded912602eefbde15823ec1f2a21b271f6bff673
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
+from specgen_runtime.transforms.keys import normal_keys
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = ["CatFrames", "CatFramesKeys", "TimeMaxPool", "TimeMaxPoolKeys"]
@@ -78,11 +79,12 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
     _beside: ClassVar[Mapping[str, str]] = {"stacked": "frame"}
     _logical = True
     _sequential = True
+    _reset_keyword = "reset_key"
 
     def __init__(
         self, N: int, dim: int, in_keys: Sequence[NestedKey] | None = None,
         out_keys: Sequence[NestedKey] | None = None, padding: Literal["same", "constant"] = "same",
-        padding_value: float = 0.0,
+        padding_value: float = 0.0, reset_key: NestedKey | Sequence[NestedKey] | None = None,
     ) -> None:
         """Put the last frames of an episode side by side.
 
@@ -93,11 +95,14 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             out_keys: the keys of `stacked`, one for each input (default: `in_keys`).
             padding: what stands in place of frames before the first: the first one, or `padding_value`.
             padding_value: what stands there with `constant`.
+            reset_key: the masks that begin anew what is carried; they follow from its keys, and are
+                compared with these.
 
         Raises:
             ValueError: if `N` is not >= 1, or `dim` is not <= -1, or `padding` is none of same, constant.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.reset_key = None if reset_key is None else normal_keys(reset_key)
         if not N >= 1:
             raise ValueError(f"N must be >= 1, got {N}")
         self.N = N
@@ -200,10 +205,11 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
     _beside: ClassVar[Mapping[str, str]] = {"window": "x"}
     _logical = True
     _sequential = True
+    _reset_keyword = "reset_key"
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        T: int = 1,
+        T: int = 1, reset_key: NestedKey | Sequence[NestedKey] | None = None,
     ) -> None:
         """Take the largest of the last values of an episode, element by element.
 
@@ -211,11 +217,14 @@ class TimeMaxPool(GeneratedTransform[TimeMaxPoolKeys]):
             in_keys: the keys that it works on (default: `observation`).
             out_keys: the keys of `pooled`, one for each input (default: `in_keys`).
             T: of how many moments; >= 1.
+            reset_key: the masks that begin anew what is carried; they follow from its keys, and are
+                compared with these.
 
         Raises:
             ValueError: if `T` is not >= 1.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.reset_key = None if reset_key is None else normal_keys(reset_key)
         if not T >= 1:
             raise ValueError(f"T must be >= 1, got {T}")
         self.T = T

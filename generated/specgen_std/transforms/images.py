@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=22796b5df1c63d382761c11e1e17783a6c9641e8a8cd29b51e101b17da68d885
+# specgen: sha256=b96d4a6601ebea6ee05c4cd6ca0b6bab38648273904a1422c6334f80fabc2285
 """Images."""
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class ToTensorImageKeys(NamedTuple):
 
     image: NestedKey
     tensor: NestedKey
+    single: NestedKey
 
 
-def to_tensor_image_map(from_int: bool | None, dtype: str, image: Tensor) -> Tensor:
+def to_tensor_image_map_tensor(from_int: bool | None, dtype: str, image: Tensor) -> Tensor:
     """`tensor` at any moment.
 
     Args:
@@ -43,9 +44,23 @@ def to_tensor_image_map(from_int: bool | None, dtype: str, image: Tensor) -> Ten
     """
     # transforms.ToTensorImage.map
     value = image.to(getattr(torch, dtype))
-    return (
-        value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
-    ).movedim((-1, -3, -2), (-3, -2, -1))
+    scaled = value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
+    return scaled.movedim((-1, -3, -2), (-3, -2, -1))
+
+
+def to_tensor_image_map_single(from_int: bool | None, dtype: str, image_rank: int, image: Tensor) -> Tensor:
+    """`single` at any moment.
+
+    Args:
+        from_int: whether the values are divided by 255; without it, whole numbers are.
+        dtype: the dtype of the result.
+        image_rank: how many dimensions `image` has, without the batch's.
+        image: numbers [*batch, ..., H, W, C].
+    """
+    # transforms.ToTensorImage.map
+    value = image.to(getattr(torch, dtype))
+    scaled = value / 255 if (from_int if from_int is not None else not image.is_floating_point()) else value
+    return scaled.movedim((-1, -3, -2), (-3, -2, -1)).unsqueeze(-1 - image_rank)
 
 
 class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
@@ -55,44 +70,64 @@ class ToTensorImage(GeneratedTransform[ToTensorImageKeys]):
         `image`, numbers [*batch, ..., H, W, C]
 
     Writes, for each of them:
-        `tensor`, of the type that is computed
+        `tensor`, of the type that is computed; only with `not unsqueeze`
+        `single`, of the type that is computed; only with `unsqueeze`
     """
 
     _reads = ("image",)
-    _writes = ("tensor",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"tensor": Follows("monotone")}
-    _maps: ClassVar[Mapping[str, str]] = {"tensor": "image"}
+    _follows: ClassVar[Mapping[str, Follows]] = {"tensor": Follows("monotone"), "single": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"tensor": "image", "single": "image"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"image": "..., H, W, C"}
 
     def __init__(
-        self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        from_int: bool | None = None, dtype: torch.dtype | Literal["float32", "float64"] = "float32",
+        self, from_int: bool | None = None, unsqueeze: bool = False,
+        dtype: torch.dtype | Literal["float32", "float64"] = "float32",
+        in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
     ) -> None:
         """Bring the channels of images to the front, and whole numbers into [0, 1].
 
         Args:
+            from_int: whether the values are divided by 255; without it, whole numbers are.
+            unsqueeze: whether each image gets an axis of one element in front.
+            dtype: the dtype of the result.
             in_keys: the keys that it works on (default: `pixels`).
             out_keys: the keys of `tensor`, one for each input (default: `in_keys`).
-            from_int: whether the values are divided by 255; without it, whole numbers are.
-            dtype: the dtype of the result.
 
         Raises:
             ValueError: if `dtype` is none of float32, float64.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.from_int = from_int
+        self.unsqueeze = unsqueeze
         self.dtype = dtype_name(dtype)
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be one of 'float32', 'float64', got {dtype!r}")
+        if not self.unsqueeze:
+            self._writes = (*self._writes, "tensor")
+        if self.unsqueeze:
+            self._writes = (*self._writes, "single")
 
     def _bind(self, env: EnvBase | None) -> list[ToTensorImageKeys]:
         image = self._select(env, self._in_keys, ("pixels",), NUMBER_DTYPES)
         tensor = self._named(self._out_keys, image, "out_keys")
-        return [ToTensorImageKeys(*keys) for keys in zip(image, tensor, strict=True)]
+        single = self._named(self._out_keys, image, "out_keys")
+        return [ToTensorImageKeys(*keys) for keys in zip(image, tensor, single, strict=True)]
 
-    def _apply_transform(self, image: Tensor) -> Tensor:
-        return to_tensor_image_map(self.from_int, self.dtype, image)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.image):
+                continue
+            if not self.unsqueeze:
+                image = self._require(seen, key.image)
+                tensor = to_tensor_image_map_tensor(self.from_int, self.dtype, image)
+                self._write(tensordict, key.tensor, tensor)
+            if self.unsqueeze:
+                image = self._require(seen, key.image)
+                single = to_tensor_image_map_single(self.from_int, self.dtype, self._rank(key.image), image)
+                self._write(tensordict, key.single, single)
+        return tensordict
 
 
 class CenterCropKeys(NamedTuple):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=290c592f7b5e2949100d7835393472a71063e429f34f64ffdc29948f864aea88
+# specgen: sha256=a57076c171ba69392f747cb336345230167714dd5c35f2d4c7efa74ce3cbf585
 """Returns of the episodes so far."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import rename_leaf
+from specgen_runtime.transforms.keys import normal_keys, rename_leaf
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -95,10 +95,11 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
     _optional = ("total", "as_reward", "kept")
     _beside: ClassVar[Mapping[str, str]] = {"total": "reward", "as_reward": "reward", "kept": "reward"}
     _sequential = True
+    _reset_keyword = "reset_keys"
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
-        reward_spec: bool = False,
+        reset_keys: NestedKey | Sequence[NestedKey] | None = None, reward_spec: bool = False,
     ) -> None:
         """Sum each reward since the last reset.
 
@@ -106,9 +107,12 @@ class RewardSum(GeneratedTransform[RewardSumKeys]):
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
             out_keys: the keys of `total`, one for each input (default: `episode_{}`, after the input's
                 key).
+            reset_keys: the masks that begin anew what is carried; they follow from its keys, and are
+                compared with these.
             reward_spec: whether the sums are rewards, which a reset does not give.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.reset_keys = None if reset_keys is None else normal_keys(reset_keys)
         self.reward_spec = reward_spec
         if not self.reward_spec:
             self._writes = (*self._writes, "total")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=927d9b1b04eec083c4acdc4de82af88c9fbb498c3395e4c78c12d52d6e001248
+# specgen: sha256=0ab60b964ec6b26409e74f03ac47e2f7dd4e93a9e40cae3fdd8dcc36690a6d9c
 """Rewards of another size."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specgen_runtime.transforms.arguments import as_float_tensor
 from specgen_runtime.transforms.dtypes import FLOAT_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
-from specgen_runtime.transforms.keys import normal_key, rename_leaf
+from specgen_runtime.transforms.keys import normal_key, normal_keys, rename_leaf
 from specgen_runtime.transforms.like import bounded_like, unbounded_like
 from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
@@ -355,10 +355,12 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
     _carries = ("target",)
     _beside: ClassVar[Mapping[str, str]] = {"target": "reward"}
     _sequential = True
+    _reset_keyword = "reset_key"
 
     def __init__(
         self, target_return: float, mode: Literal["reduce", "constant"] = "reduce",
         in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
+        reset_key: NestedKey | Sequence[NestedKey] | None = None,
     ) -> None:
         """Tell the policy which return is still to come.
 
@@ -368,11 +370,14 @@ class TargetReturn(GeneratedTransform[TargetReturnKeys]):
             in_keys: the keys that it works on (default: every reward, of those with float32 or float64).
             out_keys: the keys of `target`, one for each input (default: `target_return`, after the input's
                 key).
+            reset_key: the masks that begin anew what is carried; they follow from its keys, and are
+                compared with these.
 
         Raises:
             ValueError: if `mode` is none of reduce, constant.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
+        self.reset_key = None if reset_key is None else normal_keys(reset_key)
         self.target_return = target_return
         if mode not in ("reduce", "constant"):
             raise ValueError(f"mode must be one of 'reduce', 'constant', got {mode!r}")

@@ -23,16 +23,12 @@ from specgen_runtime.collectors.policies import Weights, load_weights, placed_po
 from specgen_runtime.collectors.prepared import with_primers, with_step_limit
 from specgen_runtime.collectors.state import (
     load_random_states,
+    new_episodes_seed,
     plain_tensordict,
     random_states,
-    remembers_all,
     tensordict_of,
 )
-from specgen_runtime.collectors.trajectories import (
-    TRAJECTORY_KEY,
-    TrajectoryNumbers,
-    ended,
-)
+from specgen_runtime.collectors.trajectories import TRAJECTORY_KEY, TrajectoryNumbers, ended
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
@@ -338,7 +334,7 @@ class Collector(BaseCollector[D]):
         where the episodes are, and the random numbers of the environment and of torch. Only an environment whose state is
         outside its tensordicts (a simulator's) begins new episodes instead: ``"root"`` is None then.
         """
-        resumes = remembers_all(self.env)
+        random = random_states(self.env, self.policy_device, self.env.device)
         state: dict[str, Any] = {
             "env_state_dict": self.env.state_dict(),
             "frames": self.frames,
@@ -346,8 +342,8 @@ class Collector(BaseCollector[D]):
             "policy_version": self.version,
             "traj_pool": {"traj_id": self._numbers.free},
             "traj_ids": None if self._numbers.current is None else self._numbers.current.clone(),
-            "root": plain_tensordict(self._root) if resumes else None,
-            "random_state": random_states(self.env, self.policy_device, self.env.device),
+            "root": None if random["env"] is None else plain_tensordict(self._root),
+            "random_state": random,
         }
         if isinstance(self.policy, torch.nn.Module):
             state["policy_state_dict"] = self.policy.state_dict()
@@ -372,12 +368,14 @@ class Collector(BaseCollector[D]):
         self._numbers.free = int(state_dict["traj_pool"]["traj_id"])
         self._numbers.current = state_dict["traj_ids"]
         self._root = tensordict_of(state_dict["root"], self.env.device)
-        if self._root is None and self.frames:
+        random = state_dict["random_state"]
+        load_random_states(self.env, random)
+        if random["env"] is None and self.frames:
+            self.env.set_seed(new_episodes_seed(random, self.frames))
             warnings.warn(
                 f"the state of {type(self.env).__name__} is outside its tensordicts: new episodes begin",
                 stacklevel=2,
             )
-        load_random_states(self.env, state_dict["random_state"])
 
     def shutdown(
         self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True

@@ -14,6 +14,7 @@ from torch import nn
 from specgen_runtime.collectors.arguments import Buffer, made_policy, steps_of_batch
 from specgen_runtime.collectors.base import BaseCollector
 from specgen_runtime.collectors.policies import Weights, load_weights, weights_of
+from specgen_runtime.collectors.trajectories import TRAJECTORY_KEY
 from specgen_runtime.collectors.worker import Worker, WorkerLostError, pickled_worker, worker_seed
 from specgen_runtime.envs.base import D, EnvBase
 
@@ -22,7 +23,7 @@ __all__ = ["EnvMakers", "MultiCollector"]
 _MOST_DEATHS = 3
 """How many workers may die one after the other at a place before one of them gives a batch."""
 
-EnvMakers = Sequence[Callable[..., EnvBase[D, Any]]]
+EnvMakers = Callable[..., EnvBase[D, Any]] | Sequence[Callable[..., EnvBase[D, Any]]]
 
 
 class MultiCollector(BaseCollector[D]):
@@ -132,6 +133,7 @@ class MultiCollector(BaseCollector[D]):
         self._seed = int(torch.randint(2**31, ()).item())
         self.lives = [0] * self.num_workers
         self._deaths = [0] * self.num_workers
+        self._numbers = list(range(self.num_workers))
         self._weights: Any = None
         self._has_factory = policy_factory is not None
         self._waiting: list[tuple[int, Any]] = []
@@ -180,6 +182,9 @@ class MultiCollector(BaseCollector[D]):
             self._ask(place)
             return None
         self._deaths[place] = 0
+        numbers = batch.get(TRAJECTORY_KEY, None)
+        if numbers is not None:
+            self._numbers[place] = int(numbers.max()) + self.num_workers
         return batch
 
     def _replace(self, place: int, error: WorkerLostError) -> None:
@@ -198,6 +203,7 @@ class MultiCollector(BaseCollector[D]):
         self._workers[place] = self._start(place, self._seed_of(place))
         try:
             self._workers[place].receive()
+            self._workers[place].call("number", self._numbers[place])
         except WorkerLostError as again:
             self._replace(place, again)
 
@@ -305,7 +311,7 @@ class MultiCollector(BaseCollector[D]):
         self._waiting.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of each worker, and what is counted here; batches that are waiting are not in it."""
+        """The state of each worker, that of the policy here, and what is counted; batches that are waiting are not in it."""
         states = self._call_all("state", [None] * self.num_workers)
         counted = {
             "frames": self.frames,
@@ -313,9 +319,11 @@ class MultiCollector(BaseCollector[D]):
             "policy_version": self.version,
             "seed": self._seed,
         }
+        own = {"policy_state_dict": self.policy.state_dict()} if isinstance(self.policy, nn.Module) else {}
         return {
             **{f"worker{i}": state for i, state in enumerate(states)},
             **counted,
+            **own,
             "lives": list(self.lives),
         }
 
@@ -330,8 +338,10 @@ class MultiCollector(BaseCollector[D]):
         self.frames, self._iter = int(state_dict["frames"]), int(state_dict["iter"])
         self.version, self._seed = int(state_dict["policy_version"]), int(state_dict["seed"])
         self.lives = list(state_dict["lives"])
+        workers = [state_dict[f"worker{i}"] for i in range(self.num_workers)]
+        self._numbers = [int(state["traj_pool"]["traj_id"]) for state in workers]
         if isinstance(self.policy, nn.Module):
-            self.policy.load_state_dict(state_dict["worker0"]["policy_state_dict"])
+            self.policy.load_state_dict(state_dict["policy_state_dict"])
             self._weights = weights_of(self.policy).cpu().clone().consolidate()
         for worker in self._workers:
             worker.version = self.version

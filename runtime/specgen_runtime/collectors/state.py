@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from specgen_runtime.envs.base import EnvBase
-from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.env_state import generator_states, set_generator_states
 from specgen_runtime.random_state import random_state, set_random_state
 
 __all__ = [
     "load_random_states",
+    "new_episodes_seed",
     "plain_tensordict",
+    "policy_generators",
     "random_states",
-    "remembers_all",
     "tensordict_of",
 ]
 
@@ -56,37 +59,43 @@ def tensordict_of(plain: Any, device: torch.device | None = None) -> Any:
     return TensorDict(entries, batch_size=plain["batch_size"], device=place)
 
 
-def remembers_all(env: EnvBase[Any]) -> bool:
-    """Whether an environment can go on from a root tensordict alone: its state is in it, and nowhere else."""
-    base: Any = env
-    while hasattr(base, "base_env"):
-        base = base.base_env
-    if isinstance(base, GeneratedEnv):
-        return not base._keeps_state
-    return bool(env._env_layout.state.keys)
-
-
 def random_states(env: EnvBase[Any], *devices: torch.device | None) -> dict[str, Any]:
-    """The states of torch's generators of the CPU and of some devices, and of an environment's own."""
+    """The states of torch's generators of the CPU and of some devices, and of an environment's own.
+
+    Returns:
+        `"torch"`, by device; `"env"`, or None there where the environment has state outside its tensordicts (a simulator).
+    """
     places = {"cpu", *[str(device) for device in devices if device is not None and device.type == "cuda"]}
     torch_states = {place: random_state(torch.device(place)) for place in sorted(places)}
-    return {"torch": torch_states, "env": [each.get_state() for each in _generators(env)]}
+    return {"torch": torch_states, "env": generator_states(env)}
 
 
-def load_random_states(env: EnvBase[Any], states: dict[str, Any]) -> None:
-    """Set what `random_states` gave."""
+def load_random_states(env: EnvBase[Any], states: Mapping[str, Any]) -> None:
+    """Set what `random_states` gave; the states of devices that are not here are left out."""
     for place, state in states["torch"].items():
-        if place == "cpu" or torch.cuda.is_available():
-            set_random_state(torch.device(place), state)
-    for generator, state in zip(_generators(env), states["env"], strict=True):
-        generator.set_state(state)
+        device = torch.device(place)
+        if device.type == "cpu" or (device.index or 0) < torch.cuda.device_count():
+            set_random_state(device, state)
+    if states["env"] is not None:
+        set_generator_states(env, states["env"])
 
 
-def _generators(env: Any) -> list[torch.Generator]:
-    """The generators of an environment, and of those that it consists of in this process."""
-    if hasattr(env, "base_env"):
-        return _generators(env.base_env)
-    if hasattr(env, "envs"):
-        return [generator for each in env.envs for generator in _generators(each)]
-    generator = getattr(env, "_generator", None)
-    return [generator] if isinstance(generator, torch.Generator) else []
+def new_episodes_seed(states: Mapping[str, Any], frames: int) -> int:
+    """The seed of the episodes that begin where a simulator cannot go on, less than 2**31.
+
+    A digest of what `random_states` gave and of the frames before, so that no earlier episode is repeated.
+    """
+    digest = hashlib.blake2b(str(frames).encode(), digest_size=4)
+    digest.update(states["torch"]["cpu"].numpy().tobytes())
+    return int.from_bytes(digest.digest(), "big") >> 1
+
+
+def policy_generators(policy: Any) -> list[torch.Generator]:
+    """The generators that a policy draws with, each once, in the order of its modules."""
+    modules = policy.modules() if isinstance(policy, torch.nn.Module) else ()
+    found = (each for module in modules for each in _held(module))
+    return list({id(each): each for each in found}.values())
+
+
+def _held(module: torch.nn.Module) -> Iterator[torch.Generator]:
+    return (each for each in vars(module).values() if isinstance(each, torch.Generator))

@@ -11,6 +11,7 @@ import torch
 
 from specgen_runtime.collectors.collector import Collector
 from specgen_runtime.collectors.policies import load_weights
+from specgen_runtime.collectors.state import policy_generators
 from specgen_runtime.envs.batched.messages import dumps_function, loads
 
 __all__ = ["HostedCollector", "Worker", "WorkerLostError", "pickled_worker", "worker_seed"]
@@ -82,7 +83,8 @@ class HostedCollector:
 
     Args:
         data: of `pickled_worker`; `init_fn` among its keywords is called first.
-        seed: of the environment and of torch.
+        seed: of the environment, of torch, and of the generators that the policy has: copies of one generator, as all
+            workers are given, would draw the same in each.
     """
 
     def __init__(self, data: bytes, seed: int) -> None:
@@ -92,6 +94,13 @@ class HostedCollector:
             init()
         torch.manual_seed(seed)
         self.collector: Collector[Any] = Collector(create, **keywords)
+        self._generators = policy_generators(self.collector.policy)
+        self._seed_all(seed)
+
+    def _seed_all(self, seed: int) -> None:
+        torch.manual_seed(seed)
+        for place, generator in enumerate(self._generators):
+            generator.manual_seed(worker_seed(seed, place, 0))
         self.collector.set_seed(seed)
 
     def do(self, command: str, argument: Any) -> Any:
@@ -107,22 +116,28 @@ class HostedCollector:
         return collector.rollout()
 
     def do_seed(self, seed: int) -> None:
-        """Seed the environment and torch, and begin new episodes."""
-        torch.manual_seed(seed)
-        self.collector.set_seed(seed)
+        """Seed the environment, torch and the policy, and begin new episodes."""
+        self._seed_all(seed)
         self.collector.forget_episodes()
+
+    def do_number(self, first: int) -> None:
+        """Give the trajectories that begin from here on the numbers from `first`."""
+        self.collector._numbers.free = first
 
     def do_reset(self, _: Any) -> None:
         """Begin new episodes."""
         self.collector.reset()
 
     def do_state(self, _: Any) -> dict[str, Any]:
-        """The state dict."""
-        return self.collector.state_dict()
+        """The state dict, with the states of the policy's generators."""
+        drawing = [generator.get_state() for generator in self._generators]
+        return {**self.collector.state_dict(), "policy_generators": drawing}
 
     def do_load(self, state: dict[str, Any]) -> None:
         """Load a state dict."""
         self.collector.load_state_dict(state)
+        for generator, drawing in zip(self._generators, state["policy_generators"], strict=True):
+            generator.set_state(drawing)
 
     def do_close(self, _: Any) -> None:
         """Close the environment."""

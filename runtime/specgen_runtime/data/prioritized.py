@@ -105,8 +105,7 @@ class PrioritizedSampler(Sampler):
         shape = refuse_empty(storage)
         if self._trees is None:  # the storage was filled before this sampler came
             self.mark_update(torch.arange(len(storage), device=storage.device), storage=storage)
-        trees = self._trees
-        assert trees is not None  # there are elements
+        trees = self._trees_for(storage)
         if not trees.sums.total() > 0:
             raise RuntimeError(
                 "all priorities are 0: nothing can be drawn in proportion to them; use an eps above 0"
@@ -166,10 +165,12 @@ class PrioritizedSampler(Sampler):
 
     def _trees_for(self, storage: Storage) -> _Trees:
         capacity = max(self.max_capacity, storage.max_size)
+        device = storage.device or torch.device("cpu")
         if self._trees is None:
-            device = storage.device or torch.device("cpu")
             with torch.inference_mode(False):
                 self._trees = _Trees(capacity, self.dtype, device, self.max_priority_within_buffer)
+        elif self._trees.device != device:  # they were saved on another
+            self._trees = self._loaded(self._trees.state(), device)
         return self._trees
 
     def _empty(self) -> None:
@@ -195,11 +196,14 @@ class PrioritizedSampler(Sampler):
         saved = state_dict["_priorities"]
         self._trees = None
         if saved is not None:
-            priorities = saved["priorities"]
-            self._trees = _Trees(
-                len(priorities), priorities.dtype, priorities.device, self.max_priority_within_buffer
-            )
-            self._trees.load(saved)
+            self._trees = self._loaded(saved, saved["priorities"].device)
+
+    def _loaded(self, saved: dict[str, Any], device: torch.device) -> _Trees:
+        """The trees of their `state`."""
+        priorities = saved["priorities"]
+        trees = _Trees(len(priorities), priorities.dtype, device, self.max_priority_within_buffer)
+        trees.load(saved)
+        return trees
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(alpha={self._alpha}, beta={self.beta}, eps={self.eps}, reduction={self.reduction!r})"
@@ -253,8 +257,8 @@ class _Trees:
 
     def load(self, state: dict[str, Any]) -> None:
         """Take over a `state`."""
-        self.priorities = state["priorities"].clone()
-        self.sums.levels = [level.clone() for level in state["sums"]]
+        self.priorities = state["priorities"].to(self.device, copy=True)
+        self.sums.levels = [level.to(self.device, copy=True) for level in state["sums"]]
         there = self.priorities >= 0
         weights = self.sums.levels[0][: len(self.priorities)]
         self.least.fill(torch.where(there, weights, float("inf")))

@@ -18,7 +18,7 @@ from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.transforms import InvertedTransform, transformed
 from specgen_runtime.data.writers import RoundRobinWriter, Writer
-from specgen_runtime.random_state import generator_of, plain_generator
+from specgen_runtime.random_state import generator_of, load_generator, plain_generator
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
 
@@ -362,7 +362,7 @@ class ReplayBuffer:
             if state_dict["_rng"] is not None:
                 state, device = state_dict["_rng"]
                 generator = torch.Generator(device) if self.generator is None else self.generator
-                generator.set_state(state)
+                load_generator(generator, state)
                 self.set_rng(generator)
 
     def dumps(self, path: str | Path) -> None:

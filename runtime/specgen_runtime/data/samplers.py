@@ -137,6 +137,7 @@ class SamplerWithoutReplacement(Sampler):
             self._begin(length, device)
         left = self._sample_list
         assert left is not None  # a pass has begun
+        left = left if device is None else left.to(device)  # a pass that was saved on another
         index, self._sample_list = left[:batch_size], left[batch_size:]
         self._ran_out = len(self._sample_list) < (batch_size if self.drop_last else 1)
         if self._ran_out:

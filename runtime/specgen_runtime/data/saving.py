@@ -60,7 +60,7 @@ def load_state(path: Path) -> dict[str, Any]:
     folder = _saved_folder(path)
     if folder is None:
         raise FileNotFoundError(f"no replay buffer was saved in {path}")
-    state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True)
+    state: dict[str, Any] = torch.load(folder / "state.pt", weights_only=True, map_location="cpu")
     return {**state, "_storage": _read_rows(folder)}
 
 
@@ -89,7 +89,7 @@ def _write_rows(folder: Path, storage: dict[str, Any]) -> None:
 
 def _read_rows(folder: Path) -> dict[str, Any]:
     if (folder / _LISTED).is_file():
-        listed: dict[str, Any] = torch.load(folder / _LISTED, weights_only=True)
+        listed: dict[str, Any] = torch.load(folder / _LISTED, weights_only=True, map_location="cpu")
         return listed
     storage: dict[str, Any] = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     leaves = {

@@ -15,6 +15,7 @@ from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.envs.wrapping import WrappingEnv
+from specgen_runtime.random_state import load_generator
 
 __all__ = ["env_state", "load_env_state"]
 
@@ -86,7 +87,7 @@ def set_generator_states(env: EnvBase[Any, Any], states: Mapping[str, Any]) -> N
     else:
         for name, generator in _generators(env).items():
             if isinstance(generator, torch.Generator):
-                generator.set_state(states[name])
+                load_generator(generator, states[name])
             else:
                 generator.bit_generator.state = states[name]
 

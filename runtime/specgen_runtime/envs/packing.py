@@ -34,6 +34,7 @@ def fast_td(
     device: torch.device | None,
     names: list[str | None] | None = None,
     agents: Mapping[str, int] | None = None,
+    kind: type[TensorDict] = TensorDict,
 ) -> TensorDict:
     """Pack `entries` into a tensordict without validating them.
 
@@ -44,6 +45,7 @@ def fast_td(
         device: the device of the result, or None.
         names: the names of the batch dimensions, if any.
         agents: entries that are groups of agents, and how many: their batch size ends in that dimension.
+        kind: the class of the result.
 
     Returns:
         A new tensordict that shares the tensors of `entries`.
@@ -51,7 +53,7 @@ def fast_td(
     if agents is not None:
         entries = {**entries, **_groups(entries, batch_size, device, agents)}
     if torch.compiler.is_compiling():
-        unsafe: Any = TensorDict._new_unsafe
+        unsafe: Any = kind._new_unsafe
         traced: TensorDict = unsafe(source=entries, batch_size=batch_size, device=device)
         if names is not None:
             traced.names = names  # names that are given to the constructor get lost here
@@ -61,18 +63,23 @@ def fast_td(
             name: fast_td(value, batch_size, device) if type(value) is dict else value
             for name, value in entries.items()
         }
-    packed = flat_td(entries, batch_size, device)
+    packed = flat_td(entries, batch_size, device, kind)
     if names is not None and not _named(packed, names):
         packed.names = names
     return packed
 
 
-def flat_td(entries: dict[str, Any], batch_size: torch.Size, device: torch.device | None) -> TensorDict:
+def flat_td(
+    entries: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    kind: type[TensorDict] = TensorDict,
+) -> TensorDict:
     """`fast_td` of entries among which there is no dict, where torch does not trace.
 
     This is the one place that knows what a tensordict is made of.
     """
-    packed: TensorDict = TensorDict.__new__(TensorDict)
+    packed: TensorDict = kind.__new__(kind)
     packed._tensordict = entries.copy()
     packed._batch_size = batch_size
     packed._device = device

@@ -9,8 +9,8 @@ import torch
 from tensordict import TensorDictBase, is_non_tensor, lazy_stack
 from torch import Tensor
 
-from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.ragged import rows_at
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["group_name", "joined", "rewards_of", "trajectories_in"]

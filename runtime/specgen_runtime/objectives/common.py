@@ -37,6 +37,7 @@ from specgen_runtime.objectives.value import (
     make_estimator,
 )
 from specgen_runtime.objectives.weighting import MaskKey, checked_mask_key, mask_of, weights_of
+from specgen_runtime.ragged import with_padded_rows
 from specgen_runtime.typing import NestedKey
 
 
@@ -62,6 +63,7 @@ class LossModule(SelectingModule):
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
         trained: the networks, and other numbers, that each term trains.
         parts: the entries that are computed together, by the name of that part; empty where all are.
+        reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths in the data.
     """
 
     @dataclass
@@ -73,6 +75,7 @@ class LossModule(SelectingModule):
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
     value_role: ClassVar[str] = "value"
     trained: ClassVar[Mapping[str, Sequence[str]]] = {}
+    reads_rows: ClassVar[bool] = False
     value_type: EstimatorType | None
     generator: torch.Generator | None
 
@@ -242,7 +245,7 @@ class LossModule(SelectingModule):
             elif not isinstance(tensordict, TensorDictBase):
                 raise TypeError(f"{type(self).__name__} takes a tensordict, got {type(tensordict).__name__}")
             else:
-                data = tensordict
+                data = self._with_padded_rows(tensordict) if self.reads_rows else tensordict
             if not all(self._has_updater.values()) and not torch.compiler.is_compiling():
                 self._warn_of_targets()
             outputs = super().__call__(data)
@@ -300,6 +303,11 @@ class LossModule(SelectingModule):
     @loss_mask_key.setter
     def loss_mask_key(self, value: MaskKey) -> None:
         self._mask_key = checked_mask_key(value, owner=type(self).__name__)
+
+    def _with_padded_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The data with rows of different lengths padded on the left, in a copy if there are such."""
+        mask = getattr(self._tensor_keys, "attention_mask", None)
+        return with_padded_rows(tensordict, self._keys_of_all_entries(), mask)
 
     def _mask(self, tensordict: TensorDictBase) -> Tensor | None:
         """Which samples count; None if all do."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from specgen_runtime.envs.packing import fast_td, peek
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.keys import entry_if_there, listed, required
+from specgen_runtime.objectives.outputs import LossOutputs
 from specgen_runtime.objectives.weighting import checked_use_of_weights
 from specgen_runtime.typing import NestedKey
 
@@ -160,8 +161,8 @@ class ReadingModule(FunctionalModule):
         return cast("Tensor", value)
 
     def _outputs(self, entries: dict[str, Tensor]) -> TensorDictBase:
-        """What `forward` returns: a tensordict without batch dimensions."""
-        return fast_td(entries, torch.Size(()), None)
+        """What `forward` returns: a tensordict without batch dimensions, whose entries are attributes, too."""
+        return fast_td(entries, torch.Size(()), None, kind=LossOutputs)
 
     def _write(self, tensordict: TensorDictBase, key: NestedKey, value: Tensor) -> None:
         """Write a detached tensor back into the data, on the data's device."""

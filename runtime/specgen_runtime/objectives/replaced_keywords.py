@@ -14,6 +14,9 @@ _INSTEAD = {
     "value_key": "loss.set_keys(value=...)",
     "actor": "actor_network=...",
     "critic": "critic_network=...",
+    "clip_value": "none, there is no critic whose values it would clip",
+    "ref_log_prob_padding_side": "padded data, or rows of different lengths, which are padded on the left",
+    "ref_log_prob_padding_value": "padded data, or rows of different lengths, which are padded with 0",
     "tokenizer": "the actor's, TransformersWrapper(..., tokenizer=...), which tells what the assistant said",
     "tokenizer_kwargs": "the actor's, TransformersWrapper(..., tokenizer_kwargs=..., chat_template_name=...)",
 }

@@ -1,8 +1,11 @@
 """What training loops stand on: runs in folders, minibatches, schedules, evaluation, curves."""
 
+from specgen_runtime.random_state import load_generator
 from specgen_runtime.training.command_line import command_line
 from specgen_runtime.training.curves import draw_curve, read_curve
+from specgen_runtime.training.devices import available_device, device_param
 from specgen_runtime.training.evaluation import evaluate
+from specgen_runtime.training.folder_lock import FolderInUseError
 from specgen_runtime.training.minibatches import column_minibatches, minibatches
 from specgen_runtime.training.run import Run, TrainingParts
 from specgen_runtime.training.run_config import ConfigChangedError
@@ -13,15 +16,19 @@ from specgen_runtime.training.videos import record_video
 
 __all__ = [
     "ConfigChangedError",
+    "FolderInUseError",
     "Run",
     "TrainingParts",
+    "available_device",
     "column_minibatches",
     "command_line",
     "cosine",
+    "device_param",
     "draw_curve",
     "evaluate",
     "exponential",
     "linear",
+    "load_generator",
     "minibatches",
     "piecewise",
     "read_curve",

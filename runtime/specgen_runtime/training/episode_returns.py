@@ -14,6 +14,8 @@ from specgen_runtime.typing import NestedKey
 
 __all__ = ["EpisodeReturns", "row_values", "sum_dtype"]
 
+_TRAJECTORY = ("collector", "traj_ids")
+
 _STEPS = 64
 """How many single steps are read at once."""
 
@@ -48,7 +50,9 @@ class EpisodeReturns:
 
     Args:
         keys: by the name in the log, the key in `"next"` under which the chain sums rewards (`RewardSum`). Where data
-            lack it, the entry `reward` beside it is summed here, for each environment across batches.
+            lack it, the entry `reward` beside it is summed here, for each environment across batches. Where the number of
+            its trajectory (``("collector", "traj_ids")``) is another one than at the end of the batch before, a sum
+            begins anew: a worker was replaced, or a simulator began new episodes.
         done: the key in `"next"` that says that an episode is over.
     """
 
@@ -60,6 +64,7 @@ class EpisodeReturns:
         self._sums: dict[str, Tensor] = {}
         self._episodes: Tensor | None = None
         self._running: dict[str, Tensor] = {}
+        self._trajectories: Tensor | None = None
 
     def add(self, batch: TensorDictBase) -> None:
         """Read the episodes that end in a batch.
@@ -83,7 +88,12 @@ class EpisodeReturns:
         ]
         time = batch.names.index("time") if "time" in batch.names else None
         rows = [row_values(value, batch.batch_dims) for value in (done, *values)]
-        if summed_here != self._summed_here or (self._steps and self._steps[0][0].shape != rows[0].shape):
+        numbers = batch.get(_TRAJECTORY, None) if any(summed_here) else None
+        if numbers is not None:
+            rows.append(numbers)
+        before = self._steps[0] if self._steps else rows
+        kept, new = ((len(one), one[0].shape, one[0].device) for one in (before, rows))
+        if (summed_here, *new) != (self._summed_here, *kept):
             self._read_steps()
             self._summed_here = summed_here
         if time is not None:
@@ -109,26 +119,36 @@ class EpisodeReturns:
             self._read([torch.stack(rows) for rows in zip(*steps, strict=True)])
 
     def _read(self, rows: list[Tensor]) -> None:
-        """Add the episodes that end in done flags and values `[T, *batch]`."""
+        """Add the episodes that end in done flags, values and, where there are some, trajectories' numbers `[T, *batch]`."""
         over, *values = rows
+        begun = self._begun(values.pop()) if len(values) > len(self.keys) else None
         count = over.sum()
-        self._episodes = count if self._episodes is None else self._episodes + count
+        self._episodes = count if self._episodes is None else self._episodes.to(count.device) + count
         for name, value, summed_here in zip(self.keys, values, self._summed_here, strict=True):
-            ended = self._summed(name, value, over) if summed_here else torch.where(over, value, 0)
+            ended = self._summed(name, value, over, begun) if summed_here else torch.where(over, value, 0)
             total = ended.sum(dtype=sum_dtype(ended.device))
-            self._sums[name] = total if name not in self._sums else self._sums[name] + total
+            before = self._sums.get(name)
+            self._sums[name] = total if before is None else before.to(total.device) + total
 
-    def _summed(self, name: str, rewards: Tensor, over: Tensor) -> Tensor:
-        """The returns of the episodes that end, 0 elsewhere: `[T, *batch]` as both arguments."""
-        running = self._running.get(name, torch.zeros_like(rewards[0]))
+    def _begun(self, numbers: Tensor) -> Tensor:
+        """Where a trajectory begins, by the numbers of all: bool `[T, *batch]`."""
+        last = self._trajectories
+        first = numbers[0] if last is None or last.shape != numbers.shape[1:] else last.to(numbers.device)
+        before = torch.cat([first.unsqueeze(0), numbers[:-1]])
+        self._trajectories = numbers[-1].clone()
+        return numbers != before
+
+    def _summed(self, name: str, rewards: Tensor, over: Tensor, begun: Tensor | None) -> Tensor:
+        """The returns of the episodes that end, 0 elsewhere: `[T, *batch]` as all other arguments."""
+        running = self._running.get(name, torch.zeros_like(rewards[0])).to(rewards.device)
         if running.shape != rewards.shape[1:]:
             raise ValueError(
                 f"run.count sums the rewards of environments of batch size {list(running.shape)}, found one of"
                 f" {list(rewards.shape[1:])}: name the dimension of time `time`, or let the chain sum (RewardSum)"
             )
         ended = []
-        for reward, over_now in zip(rewards, over, strict=True):
-            running = running + reward
+        for step, (reward, over_now) in enumerate(zip(rewards, over, strict=True)):
+            running = running + reward if begun is None else torch.where(begun[step], 0, running) + reward
             ended.append(torch.where(over_now, running, 0))
             running = torch.where(over_now, 0, running)
         self._running[name] = running.clone()
@@ -151,6 +171,7 @@ class EpisodeReturns:
             "sums": dict(self._sums),
             "episodes": self._episodes,
             "running": dict(self._running),
+            "trajectories": self._trajectories,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -158,3 +179,4 @@ class EpisodeReturns:
         self._steps, self._summed_here = list(state["steps"]), tuple(state["summed_here"])
         self._sums, self._episodes = dict(state["sums"]), state["episodes"]
         self._running = dict(state["running"])
+        self._trajectories = state["trajectories"]

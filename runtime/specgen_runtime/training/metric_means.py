@@ -56,6 +56,8 @@ class MetricMeans:
         if names not in self._sums:
             zeros = torch.zeros_like(values, dtype=sum_dtype(values.device))
             self._sums[names], self._counts[names] = zeros, 0
+        if self._sums[names].device != values.device:  # they were saved on another
+            self._sums[names] = self._sums[names].to(values.device)
         self._sums[names] += values
         self._counts[names] += 1
 

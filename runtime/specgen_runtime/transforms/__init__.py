@@ -19,7 +19,7 @@ from specgen_runtime.transforms.next_states import (
 )
 from specgen_runtime.transforms.pixels import PixelRenderTransform
 from specgen_runtime.transforms.policy_switch import ConditionalPolicySwitch
-from specgen_runtime.transforms.primer import TensorDictPrimer
+from specgen_runtime.transforms.primer import TensorDictPrimer, gSDENoise
 from specgen_runtime.transforms.replay import FlattenTensorDict, ReplayTransform
 from specgen_runtime.transforms.sequences import BurnInTransform, RandomCropTensorDict
 from specgen_runtime.transforms.skip import ConditionalSkip
@@ -60,4 +60,5 @@ __all__ = [
     "Transform",
     "TransformedEnv",
     "UnaryTransform",
+    "gSDENoise",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,18 @@ from torch import Tensor, nn
 from specgen_runtime.envs.generated.env import GeneratedEnv
 from specgen_runtime.transforms.bound import BoundTransform, InverseRow, Row
 
-__all__ = ["DrawingTransform"]
+if TYPE_CHECKING:
+    from specgen_runtime.envs.base import EnvBase
+
+__all__ = ["DrawingTransform", "generator_inside"]
+
+
+def generator_inside(env: EnvBase) -> torch.Generator | None:
+    """The generator of the base environment that all transforms stand around; None where that has none."""
+    inner: Any = env
+    while isinstance(getattr(inner, "base_env", None), nn.Module):
+        inner = inner.base_env
+    return inner._source() if isinstance(inner, GeneratedEnv) else getattr(inner, "_generator", None)
 
 
 class DrawingTransform(BoundTransform[Row, InverseRow]):
@@ -78,12 +89,8 @@ class DrawingTransform(BoundTransform[Row, InverseRow]):
         )
 
     def _source(self) -> torch.Generator | None:
-        env: Any = self.parent
-        if env is None:
-            return self._generator
-        while isinstance(getattr(env, "base_env", None), nn.Module):
-            env = env.base_env
-        return env._source() if isinstance(env, GeneratedEnv) else getattr(env, "_generator", None)
+        env = self.parent
+        return self._generator if env is None else generator_inside(env)
 
     @contextmanager
     def _drawing_zeros(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ from specgen_runtime.transforms.follows import following_specs, refuse_shapes
 from specgen_runtime.transforms.given_data import reset_from_given_data, step_from_given_data
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, remove, without_next
+from specgen_runtime.transforms.keys import as_tuple, leaf_keys, refuse_reset_keys, remove, without_next
 from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
@@ -43,6 +43,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     Attributes:
         _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _refuses_offline: whether it works in environments only.
+        _reset_keyword: the attribute that says which masks begin what is carried anew, if users may say so.
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
         _moment_before: the last moment that it has transformed in no environment, if steps read it.
@@ -50,6 +51,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
 
     _masks: tuple[tuple[str, str], ...] = ()
     _refuses_offline: bool = False
+    _reset_keyword: str | None = None
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
     _moment_before: TensorDictBase | None = None
@@ -107,6 +109,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def _added(self) -> dict[NestedKey, TensorSpec]:
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
+            refuse_reset_keys(self, self._reset_keyword)
             self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from specgen_runtime.envs.keys import leaf_name as leaf
+from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.specs import Composite
+    from specgen_runtime.transforms.base import Transform
 
 CARRY = "_carry"
 """The entry below which private carries live; no group of keys contains them."""
@@ -155,6 +157,24 @@ def hidden_key(key: NestedKey, owner: str, name: str) -> NestedKey:
         name: what is kept.
     """
     return private_key(sibling(key, f"{name}_{leaf(key)}"), owner)
+
+
+def refuse_reset_keys(transform: Transform, keyword: str | None) -> None:
+    """Compare the masks that users named for what `transform` carries with those of its environment.
+
+    Raises:
+        ValueError: if one is no reset key of the environment.
+    """
+    env, given = transform.parent, None if keyword is None else getattr(transform, keyword)
+    if env is None or given is None:
+        return
+    known = [normal_key(key) for key in env.reset_keys]
+    for key in given:
+        if key not in known:
+            raise ValueError(
+                f"{type(transform).__name__}: {keyword} has {show_key(key)}, which is no reset key of the environment;"
+                f" those are {', '.join(map(show_key, known))}"
+            )
 
 
 def done_sets(env: EnvBase) -> list[NestedKey]:

@@ -87,7 +87,9 @@ class MultiStepTransform(ReplayTransform):
         held: TensorDictBase | None = self.__dict__["_buffer"]
         breaks = self._breaks_in(tensordict)
         if held is not None:
-            joint = self.__dict__["_breaks"].clone()
+            if tensordict.device is not None and held.device != tensordict.device:  # it was saved on another
+                held = held.to(tensordict.device)
+            joint = self.__dict__["_breaks"].to(breaks.device, copy=True)
             joint[..., -1] |= _differs(held[..., -1], tensordict[..., 0])
             tensordict, breaks = torch.cat([held, tensordict], -1), torch.cat([joint, breaks], -1)
         self.__dict__["_buffer"] = tensordict[..., -self.n_steps :].copy()

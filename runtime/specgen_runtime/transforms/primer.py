@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import show_key
-from specgen_runtime.specs import Composite, NonTensor, TensorSpec
+from specgen_runtime.random_state import drawing_from
+from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.transforms.base import Transform
+from specgen_runtime.transforms.draws import generator_inside
 from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
-__all__ = ["TensorDictPrimer"]
+__all__ = ["TensorDictPrimer", "gSDENoise"]
 
 Default: TypeAlias = float | Callable[..., Any] | Mapping[NestedKey, Any] | None
 
@@ -28,7 +30,7 @@ class TensorDictPrimer(Transform):
 
     Args:
         primers: specs by key, nested or in a `Composite`.
-        random: draw values from the specs.
+        random: draw values from the specs, by the environment's generator, or torch's global one where it has none.
         default_value: instead, a number for all entries, or something that makes each of them, or both by key. With
             `single_default_value`, makes a tensordict of all entries; it gets the mask of what is reset as `reset`
             (None for everything), and gives as many rows as that selects.
@@ -172,7 +174,9 @@ class TensorDictPrimer(Transform):
         return torch.full((*batch, *spec.shape), default, device=spec.device, dtype=spec.dtype)
 
     def _fill(self, tensordict: TensorDictBase, mask: torch.Tensor | None = None) -> TensorDictBase:
-        values = self._values(tensordict.batch_size, mask)
+        env = self.parent
+        with drawing_from(None if env is None else generator_inside(env)):
+            values = self._values(tensordict.batch_size, mask)
         for key in self._keys:
             tensordict.set(key, values.get(key))
         return tensordict
@@ -180,8 +184,13 @@ class TensorDictPrimer(Transform):
     def _mask(self, tensordict: TensorDictBase | None) -> torch.Tensor | None:
         env = self.parent
         keys = [self.reset_key] if self.reset_key else ([] if env is None else env.reset_keys)
-        found = None if tensordict is None or not keys else tensordict.get(keys[0], None)
-        return found if found is None or tensordict is None else found.reshape(tensordict.batch_size)
+        found: torch.Tensor | None = None if tensordict is None or not keys else tensordict.get(keys[0], None)
+        if found is None or tensordict is None:
+            return None
+        dims = tensordict.batch_dims
+        return (
+            found if found.ndim == dims else found.flatten(dims).any(-1)
+        )  # of agents: one that is reset needs a new value
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if self.call_before_env_reset:
@@ -251,6 +260,32 @@ class TensorDictPrimer(Transform):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(show_key, self._keys))})"
+
+
+class gSDENoise(TensorDictPrimer):  # noqa: N801 - TorchRL's name
+    """The noise of a policy whose exploration depends on the state, drawn at each reset, as `_eps_gSDE`.
+
+    `GSDENoise` of the declared library is the same for chains.
+
+    Args:
+        state_dim: how many numbers the policy reads; None: the policy draws the noise, which it finds to be zeros `[1]`.
+        action_dim: how many it writes; as `state_dim`.
+        shape: the batch size of the environment; without it, it is added.
+        kwargs: see `TensorDictPrimer`.
+    """
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        action_dim: int | None = None,
+        shape: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        known = state_dim is not None and action_dim is not None
+        batch, dims = tuple(shape or ()), (action_dim, state_dim) if known else (1,)
+        noise = Unbounded((*batch, *dims))
+        super().__init__(Composite({"_eps_gSDE": noise}, shape=batch), random=known, **kwargs)
+        self.state_dim, self.action_dim = state_dim, action_dim
 
 
 def _as_composite(given: Mapping[str, Any] | Composite, device: DEVICE_TYPING | None) -> Composite:

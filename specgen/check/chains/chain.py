@@ -17,7 +17,8 @@ from specgen.check.language_models.transforms import MODEL_TRANSFORMS, ModelInst
 from specgen.check.lints.chains import lint_instance
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.transforms.model import CheckedTransform
-from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
+from specgen.check.unseen import unseen
+from specgen.diagnostics import Diagnostic, Sink, Span
 from specgen.diagnostics.rules import flow as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
@@ -61,14 +62,8 @@ def check_chain(
     path = ("chains", name)
     if chain.env not in envs:
         if chain.env not in declared[0]:
-            sink.add(
-                schema_rules.UNKNOWN_DECLARATION.at(
-                    file.span(*path, "env"),
-                    f"unknown environment `{chain.env}`",
-                    help=suggestion(chain.env, declared[0])
-                    or "declare it under `envs`, or `import` the file that does",
-                )
-            )
+            span = file.span(*path, "env")
+            sink.add(unseen("environment", chain.env, ("envs",), declared[0], span))
         return None
     mine = Sink()
     env = envs[chain.env]
@@ -109,15 +104,12 @@ def check_chain(
                     if isinstance(entry, str)
                     else file.key_span(*path, "transforms", index, kind)
                 )
-                mine.add(
-                    schema_rules.UNKNOWN_DECLARATION.at(
-                        where,
-                        f"unknown transform `{kind}`",
-                        help=_BY_HAND.get(kind)
-                        or suggestion(kind, {*declared[1], *MODEL_TRANSFORMS})
-                        or "declare it under `transforms`, or `import` the file that does",
-                    )
-                )
+                if help := _BY_HAND.get(kind):
+                    message = f"unknown transform `{kind}`"
+                    mine.add(schema_rules.UNKNOWN_DECLARATION.at(where, message, help=help))
+                else:
+                    known = {*declared[1], *MODEL_TRANSFORMS}
+                    mine.add(unseen("transform", kind, ("transforms",), known, where))
             continue
         name_span = (file.span if isinstance(entry, str) else file.key_span)(*path, *place)
         if refusal := _refusal(transforms[kind].value, name_span):

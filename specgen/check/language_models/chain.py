@@ -20,6 +20,7 @@ from specgen.check.language_models.transforms import (
 )
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted, reward_entry
 from specgen.check.param_arguments import check_argument
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import llm as rules
@@ -140,11 +141,9 @@ class ModelBinder:
             if name == FROM_COLLECTOR and not required:
                 continue
             if name not in self.models:
-                help = (
-                    suggestion(name, self.models)
-                    or "declare it under `models`, or `import` the file that does"
+                self.sink.add(
+                    unseen("model", name, ("models",), self.models, node.span, rule=rules.UNKNOWN_MODEL)
                 )
-                self.sink.add(rules.UNKNOWN_MODEL.at(node.span, f"unknown model `{name}`", help=help))
             elif (model := self.models[name]) is None:
                 self.sound = False  # its mistakes are said where it is declared
             else:

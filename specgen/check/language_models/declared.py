@@ -13,6 +13,7 @@ from specgen.check.language_models.settings import check_settings
 from specgen.check.model import Checked
 from specgen.check.python_source import python_source
 from specgen.check.sources import PythonSource
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.expr.symbols import Key
@@ -114,8 +115,7 @@ class _Checker:
             found = self.imported[other]
             return None if found is None else found.value
         known = {*self.file.module.models, *self.imported} - {name}
-        help = suggestion(other, known) or "declare it under `models`, or `import` the file that does"
-        self.sink.add(rules.UNKNOWN_MODEL.at(span, f"unknown model `{other}`", help=help))
+        self.sink.add(unseen("model", other, ("models",), known, span, rule=rules.UNKNOWN_MODEL))
         return None
 
     def _made(self, name: str, base: CheckedLanguageModel | None, sink: Sink) -> CheckedLanguageModel:

@@ -161,8 +161,9 @@ class Declared:
 
     @property
     def flags(self) -> frozenset[str]:
-        """What conditions ask for: parameters, networks and modules that may be left out, policies that may be certain."""
-        found = {param.name for param in self.params}
+        """What conditions ask for: parameters, their words, what may be left out, policies that may be certain."""
+        words = {word for param in self.params for word in param.choices if self.scope[word].what == "word"}
+        found = words | {param.name for param in self.params}
         found |= {one.name for one in self.networks if one.optional}
         found |= {random_of(one.name) for one in self.networks if one.certain}
         return frozenset(found | {one.name for one in self.modules.checked if one.optional})

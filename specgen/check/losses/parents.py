@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from specgen.check.losses.lets import merged_lets
 from specgen.check.losses.model import LossClass
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.diagnostics.rules import losses, unread
@@ -233,10 +234,9 @@ class _Merger:
         known = [*(one for one in losses if one != name), *self.imported]
         if parent in self.others:
             message, help = f"`{parent}` is no loss", "a loss extends a loss"
+            self.sink.add(rules.UNKNOWN_PARENT.at(span, message, help=help))
         else:
-            message = f"there is no loss `{parent}`"
-            help = suggestion(parent, known) or "declare it here, or import the file that declares it"
-        self.sink.add(rules.UNKNOWN_PARENT.at(span, message, help=help))
+            self.sink.add(unseen("loss", parent, ("losses",), known, span, rule=rules.UNKNOWN_PARENT))
         return None
 
 

@@ -24,6 +24,7 @@ class PipelineEnv:
         arguments: what its constructor is given.
         dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
+        single: whether it is one environment at a time, whose state is not in its data: a simulator.
     """
 
     name: str
@@ -33,6 +34,7 @@ class PipelineEnv:
     masks: Mapping[str, str]
     groups: tuple[AgentGroup, ...]
     span: Span
+    single: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
 

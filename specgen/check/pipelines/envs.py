@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from specgen.check.chains.model import CheckedChain
-from specgen.check.model import Checked, CheckedEnv, Parameter
+from specgen.check.model import Checked, CheckedEnv
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.check.unseen import unseen
+from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
@@ -45,9 +47,7 @@ def environment(
     found = envs.get(name)
     if not isinstance(found, Checked):
         if name not in declared:
-            help = suggestion(name, declared) or "declare it, or `import` the file that does"
-            message = f"unknown environment `{name}`"
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, message, help=help))
+            sink.add(_unknown(name, declared, span))
         return None
     value = found.value
     base = value.env.value if isinstance(value, CheckedChain) else value
@@ -55,14 +55,16 @@ def environment(
         message = "pipelines around conversations are not available yet"
         sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
         return None
-    stateful = base.python is not None and base.python.stateful
-    if base.gymnasium is not None or stateful:
-        message = f"`{name}` is one environment at a time, around which pipelines are not available yet"
-        help = "take a native environment, of which several run side by side"
-        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
-        return None
-    arguments = _arguments(file, (*path, *place, name), name, base.params, sink)
+    arguments = _arguments(file, (*path, *place, name), name, base, sink)
     return made(value, span, arguments)
+
+
+def _unknown(name: str, declared: Collection[str], span: Span) -> Diagnostic:
+    """What is said of an environment that nothing declares; an id of Gymnasium's has a version, which no name here has."""
+    if re.fullmatch(r"[\w./:-]+-v\d+", name):
+        help = f"declare it, `envs: {{MyEnv: {{gymnasium: {{id: {name}}}}}}}`, and write `env: MyEnv`, or a chain around it"
+        return schema_rules.UNKNOWN_DECLARATION.at(span, f"unknown environment `{name}`", help=help)
+    return unseen("environment", name, ("envs", "chains"), declared, span)
 
 
 def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:
@@ -85,13 +87,14 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         masks=masks,
         groups=base.groups,
         span=span,
+        single=base.gymnasium is not None or (base.python is not None and base.python.stateful),
         arguments=arguments,
         dropped=dropped,
     )
 
 
 def _arguments(
-    file: SchemaFile, path: tuple[str, ...], name: str, params: tuple[Parameter, ...], sink: Sink
+    file: SchemaFile, path: tuple[str, ...], name: str, env: CheckedEnv, sink: Sink
 ) -> dict[str, object]:
     """What the constructor of the environment at `path` is given."""
     found: dict[str, object] = {}
@@ -99,11 +102,13 @@ def _arguments(
         node = file.node(*path)
     except KeyError:
         return found
-    known = {param.name: param for param in params}
+    known = {param.name: param for param in env.params}
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = known.get(key.text)
         if param is None:
             help = suggestion(key.text, known) or f"its parameters are {', '.join(sorted(known)) or 'none'}"
+            if env.gymnasium is not None:
+                help = f"keywords of `gymnasium.make` are declared with `{env.name}`, as its `kwargs`"
             message = f"`{name}` has no parameter `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
         else:

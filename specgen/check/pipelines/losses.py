@@ -16,6 +16,7 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -100,8 +101,7 @@ def _read_loss(
     key = node.entries[0][0]
     if key.text not in losses:
         if key.text not in declared:
-            help = suggestion(key.text, declared) or "`import` the file that declares it"
-            sink.add(schema_rules.UNKNOWN_DECLARATION.at(key.span, f"unknown loss `{key.text}`", help=help))
+            sink.add(unseen("loss", key.text, ("losses",), declared, key.span))
         return None
     if name and not Names(sink).claim(name, "loss", file.key_span(*place)):
         return None
@@ -243,12 +243,11 @@ def with_networks(
     ):
         arguments["num_actions"] = actions[0].classes
     still = {one.name for one in loss.learnables if _stays(one, found, given)}
-    trained = {
-        term: tuple(
-            names[name] for name in parts if name not in still and (name not in roles or name in names)
-        )
-        for term, parts in trained_by_terms(loss).items()
-    }
+    below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
+    trained = {}
+    for term, parts in trained_by_terms(loss).items():
+        moved = [names[name] for name in parts if name not in still and (name not in roles or name in names)]
+        trained[term] = tuple(dict.fromkeys(one for name in moved for one in (name, *below.get(name, ()))))
     return PipelineLoss(
         name=found.name,
         loss=loss,

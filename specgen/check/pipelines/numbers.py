@@ -20,6 +20,9 @@ from specgen.source import Scalar
 SCHEDULES: Mapping[str, str] = {"linear": "end", "cosine": "end", "exponential": "end"}
 """The functions of a counter that a number may be, each with what its second argument is called."""
 
+_COUNTERS = ("frames", "updates", "progress")
+"""What people write expressions of, where a schedule is meant."""
+
 
 class Numbers:
     """Takes the numbers of one pipeline, as settings of their own or by the names of `params`.
@@ -167,7 +170,11 @@ class Numbers:
             return None if setting is None else Amount(setting)
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in SCHEDULES)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in SCHEDULES:
-            self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}"))
+            counts = fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS)
+            help = (
+                "write `linear(first, last)`: it falls or rises until the training ends" if counts else None
+            )
+            self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}", help=help))
             return None
         name = expr.function.path
         given = dict(zip(("first", "end", "over"), expr.args, strict=False))

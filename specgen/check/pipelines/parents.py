@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.schema.load import SchemaFile, is_dropped, load, to_data
@@ -117,8 +118,7 @@ class _Merger:
         if base in self.imported:
             return self.imported[base]
         known = [*(one for one in self.file.module.pipelines if one != name), *self.imported]
-        help = suggestion(base, known) or "declare it here, or import the file that declares it"
-        self.sink.add(rules.UNKNOWN_PARENT.at(span, f"there is no pipeline `{base}`", help=help))
+        self.sink.add(unseen("pipeline", base, ("pipelines",), known, span, rule=rules.UNKNOWN_PARENT))
         return None
 
     def _merged(self, parent: MappingNode, child: MappingNode, name: str, base: str) -> MappingNode:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
-from specgen.check.pipelines.assigned import assigned
+from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.data import DataReader, discounted
+from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.envs import environment
@@ -18,11 +20,11 @@ from specgen.check.pipelines.episodes import check_episodes, check_evaluation, c
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Limits,
     OnPolicyData,
     PipelineData,
     PipelineLoss,
@@ -34,7 +36,9 @@ from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
+from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.trunks import TrunkReader
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -92,7 +96,7 @@ class _Pipeline:
         complete = self._has_parts()
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
-        env = None if pipeline.env is None else self._env(("env",))
+        env = None if self.env_place is None else self._env(self.env_place)
         arguments = None if pipeline.loss is None else self._arguments(env)
         data = None
         if pipeline.data is not None:
@@ -111,6 +115,7 @@ class _Pipeline:
         if pipeline.optimizer is not None:
             moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
             optimizers = moving.optimizers(pipeline.optimizer)
+        devices = read_devices(self.file, self.path, pipeline, self.sink)
         limits = None
         if pipeline.stop is not None:
             limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
@@ -120,6 +125,9 @@ class _Pipeline:
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
             self._check_data(losses, data)
+            check_devices(self.file, self.path, devices, env, data, self.sink)
+        if data is not None and acting is not None:
+            check_sequences(self.file, self.path, losses, acting, data, self.sink)
         if data is None or acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
@@ -143,6 +151,7 @@ class _Pipeline:
             targets=targets,
             optimizers=optimizers,
             limits=replace(limits, measured=measured),
+            devices=devices,
             seed=pipeline.seed,
         )
         if not self.sink.has_errors:
@@ -163,6 +172,16 @@ class _Pipeline:
         ):
             self.numbers.amount(*place)
 
+    @cached_property
+    def env_place(self) -> tuple[str, ...] | None:
+        """Where the environment is named; where data are recorded, that of the evaluations says what they hold."""
+        pipeline = self.pipeline
+        if pipeline.env is not None:
+            return ("env",)
+        recorded = pipeline.data is not None and pipeline.data.recorded is not None
+        evaluated = pipeline.evaluate is not None and pipeline.evaluate.env is not None
+        return ("evaluate", "env") if recorded and evaluated else None
+
     def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
         visible = self.visible
         return environment(
@@ -171,8 +190,9 @@ class _Pipeline:
 
     def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
         """The environment of evaluations: that of the training, where nothing is said."""
-        evaluate = self.pipeline.evaluate
-        return env if evaluate is None or evaluate.env is None else self._env(("evaluate", "env"))
+        place, evaluate = ("evaluate", "env"), self.pipeline.evaluate
+        said = evaluate is not None and evaluate.env is not None
+        return self._env(place) if said and self.env_place != place else env
 
     def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
         losses, declared = dict(self.visible.losses), self.visible.declared_losses
@@ -185,13 +205,17 @@ class _Pipeline:
         pipeline = self.pipeline
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
-        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        roles = {name for one in arguments for name in names_of(one)}
+        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.numbers, self.sink)
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
+        trunks = reader.trunks()
         if declared is None:
             return None
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
-            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
-            networks = reader.networks()
+            networks = NetworkReader(
+                self.file, self.path, pipeline, env, one, names, trunks, self.numbers, self.sink
+            ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):
@@ -234,6 +258,8 @@ class _Pipeline:
             "stop": "stop: {frames: 200_000}",
         }
         missing = {name: text for name, text in needed.items() if getattr(pipeline, name) is None}
+        if self.env_place is not None:
+            missing.pop("env", None)
         for name, text in missing.items():
             message = f"`{self.name}` says no `{name}`"
             self.sink.add(

@@ -130,6 +130,7 @@ class CheckedTransform:
             `next.` outputs (`step`), inverse roles (`inverse`), or local values.
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
+        reset_keyword: that by which users say which masks begin it anew.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
@@ -162,6 +163,7 @@ class CheckedTransform:
     around: Around | None = None
     drops: tuple[Drop, ...] = ()
     masks: Mapping[str, str] = field(default_factory=dict)
+    reset_keyword: str | None = None
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from specgen.check.model import Parameter
+from specgen.check.names import Names
 from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.roles import claim_keyword
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.schema.load import SchemaFile
@@ -23,7 +25,9 @@ def check_signature(
     sink: Sink,
 ) -> tuple[str, ...]:
     """The parameters in the order of `signature`, or the usual one where the transform at `path` declares none."""
-    usual = usual_signature(params, roles, outputs, bool(transform.offline), networks)
+    usual = usual_signature(
+        params, roles, outputs, bool(transform.offline), networks, transform.reset_keyword
+    )
     given = transform.signature
     if given and sorted(given) != sorted(usual):
         missing, extra = sorted(set(usual) - set(given)), sorted(set(given) - set(usual))
@@ -39,12 +43,29 @@ def check_signature(
     return tuple(given or usual)
 
 
+def check_reset_keyword(
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, names: Names, sink: Sink
+) -> None:
+    """Check that `reset_keyword` of the transform at `path` names something that a reset begins anew."""
+    keyword = transform.reset_keyword
+    if keyword is None or not claim_keyword(keyword, file.span(*path, "reset_keyword"), names, sink):
+        return
+    if not transform.reset:
+        sink.add(
+            transform_rules.NOTHING_BEGINS_ANEW.at(
+                file.key_span(*path, "reset_keyword"),
+                f"`{keyword}` would name masks, and there is no `reset`",
+            )
+        )
+
+
 def usual_signature(
     params: Iterable[Parameter],
     roles: Iterable[Role],
     outputs: Iterable[Output],
     recursion: bool = False,
     networks: Sequence[str] = (),
+    reset_keyword: str | None = None,
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: networks, what else must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -60,6 +81,7 @@ def usual_signature(
     names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
     names += [output.keyword for output in outputs if output.keyword is not None]
     names += ["done_key"] if recursion else []
+    names += [reset_keyword] if reset_keyword is not None else []
     return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
 
 

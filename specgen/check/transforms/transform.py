@@ -32,7 +32,7 @@ from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transforms.python import check_python_phases
 from specgen.check.transforms.roles import check_roles, flags_elsewhere
-from specgen.check.transforms.signature import check_signature
+from specgen.check.transforms.signature import check_reset_keyword, check_signature
 from specgen.check.transforms.types import (
     check_static,
     output_type,
@@ -117,6 +117,7 @@ class _Checker:
         )
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
+        check_reset_keyword(self.file, self.path, self.transform, self.names, self.sink)
         python = check_python_phases(
             self.file, self.path, self.transform, self.module, roles, outputs, self.sink
         )
@@ -203,6 +204,7 @@ class _Checker:
             outer=outer,
             derive_done=self.transform.derive_done,
             signature=signature,
+            reset_keyword=self.transform.reset_keyword,
             recalls=(
                 *(
                     name

@@ -4,6 +4,81 @@ from __future__ import annotations
 
 from specgen.diagnostics.diagnostic import Rule
 
+NEVER_MEET = Rule(
+    "SG601",
+    "parts on devices that never meet",
+    """\
+What is observed goes to the policy, what was collected to the losses: each part gets the others' numbers. No machine has
+accelerators of two kinds.
+
+```yaml
+device: {env: mps, policy: mps, loss: "cuda:0"}
+```
+
+```yaml
+device: {env: cpu, policy: cpu, loss: "cuda:0"}
+```
+""",
+    without="One of the two is not there, which is found when its part is made.",
+)
+
+NO_FLOAT64 = Rule(
+    "SG602",
+    "float64 on a device that has none",
+    """\
+Apple's `mps` has no float64. An environment that gives such numbers is converted in its chain, or stays on the CPU.
+
+```yaml
+env: Simulated  # observes float64
+device: mps
+```
+
+```yaml
+env: SimulatedTrain  # with DoubleToFloat in its chain
+device: mps
+```
+""",
+    without="TypeError at the first step.",
+)
+
+STORAGE = Rule(
+    "SG603",
+    "a buffer in two places",
+    """\
+`storage` says where a buffer lies: in `memory`, in files (`memmap`), or on the `device` of the data. The first two are the
+CPU's.
+
+```yaml
+device: {data: "cuda:0", loss: "cuda:0"}
+data: {replay: {capacity: 100_000, batch_size: 128, storage: memmap}}
+```
+
+```yaml
+device: {data: "cuda:0", loss: "cuda:0"}
+data: {replay: {capacity: 100_000, batch_size: 128, storage: device}}
+```
+""",
+    without="Each batch goes to the accelerator, back to the CPU to be stored, and to the accelerator again when it is sampled.",
+)
+
+NO_DEVICE = Rule(
+    "SG604",
+    "not a device",
+    """\
+Devices are called as torch calls them: `cpu`, `cuda`, `cuda:1`, `mps`, `xpu`. Whether the machine has one is asked when a
+training begins, before anything is made.
+
+```yaml
+device: gpu
+```
+
+```yaml
+device: "cuda:0"
+```
+""",
+    without="RuntimeError when the first part is made.",
+)
+
 MASK_SHAPE = Rule(
     "SG613",
     "action mask of the wrong shape",

@@ -118,3 +118,22 @@ step: {next.total: total + next.reward}
 """,
     without="KeyError at the first step, or the value of the step before where a fresh one was meant.",
 )
+
+NOTHING_BEGINS_ANEW = Rule(
+    "SG374",
+    "keyword of reset masks where a reset begins nothing",
+    """\
+`reset_keyword` names the keyword of the constructor by which users say which masks (`_reset`) begin what is carried
+anew. A transform without `reset` begins nothing.
+
+```yaml
+reset_keyword: reset_key
+map: {scaled: 2 * x}
+```
+
+```yaml
+map: {scaled: 2 * x}
+```
+""",
+    without="A keyword of the class that does nothing.",
+)

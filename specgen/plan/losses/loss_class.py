@@ -73,6 +73,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         value_role=loss.value_role,
         out_keys=list(loss.out_keys),
         trained=trained_by_terms(loss),
+        reads_rows=_reads_rows(loss),
         evaluated=evaluated_networks(loss),
         networks=tuple(
             NetworkPlan(
@@ -146,6 +147,13 @@ def _supports(loss: CheckedLoss) -> Iterator[Code]:
         if isinstance(made.value, NetworkBuffer) and made.symbol in read:
             network, buffer = literal(made.value.network), literal(made.value.buffer)
             yield using(f"check_support(self, {network}, {buffer})", "check_support")
+
+
+def _reads_rows(loss: CheckedLoss) -> bool:
+    """Whether it reads sequences of tokens and writes nothing back, so that it may read padded copies of the data."""
+    types = [role.type for role in loss.roles if role.type is not None]
+    sized = "token" in loss.samples or any("token" in map(str, type.dims or ()) for type in types)
+    return sized and not loss.writes
 
 
 def _features(loss: CheckedLoss) -> Iterator[tuple[str, int]]:

@@ -202,6 +202,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
+        reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths.
         evaluated: the networks that are called in evaluation mode.
         networks: its networks.
         params: its parameters.
@@ -242,6 +243,7 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
+    reads_rows: bool
     evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]
     params: tuple[LossParamPlan, ...]

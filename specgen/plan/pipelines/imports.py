@@ -7,22 +7,29 @@ from specgen.imported import Import
 
 _TRAINING = (
     "Run",
+    "available_device",
     "command_line",
+    "column_minibatches",
     "cosine",
+    "device_param",
     "draw_curve",
     "evaluate",
     "exponential",
     "linear",
+    "load_generator",
     "minibatches",
     "stream",
 )
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "ConvNet",
     "Delta",
     "DistributionalQValueActor",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
+    "LSTMModule",
     "MLP",
     "MaskedCategorical",
     "MultiAgentMLP",
@@ -35,9 +42,11 @@ _MODULES = (
     "SafeSequential",
     "TanhDelta",
     "TanhNormal",
+    "Trunk",
     "TruncatedNormal",
     "ValueOperator",
     "orthogonal",
+    "own_parameters",
 )
 _DATA = (
     "LazyMemmapStorage",
@@ -55,7 +64,12 @@ _RENAMED = {"CategoricalDistribution": "Categorical", "OneHotLayer": "OneHot"}
 PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
+    "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
+    "load_weights": Import("specgen_runtime.collectors", "load_weights"),
+    "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
+    "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
     "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
@@ -69,7 +83,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
 
 def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import]:
     """What the module of a pipeline may import, with its environment and its losses."""
-    own = [(pipeline.env.module, pipeline.env.name)]
+    own = [(env.module, env.name) for env in (pipeline.env, pipeline.eval_env)]
     own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import (
     CheckedPipeline,
+    OnPolicyData,
     PipelineLoss,
     PolicyHead,
     QValueHead,
@@ -19,8 +21,12 @@ from specgen.plan.spec_text import key_text
 
 
 def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
-    """The keys that the buffer, or a minibatch, holds: all that losses read of them later."""
-    if isinstance(pipeline.data, RecordedData):
+    """The keys that the buffer, or a minibatch, holds: all that losses read of them later.
+
+    None where data are recorded, or whole sequences of them are learned from: states of networks stand in these.
+    """
+    sequences = isinstance(pipeline.data, OnPolicyData) and are_recurrent(pipeline.networks)
+    if isinstance(pipeline.data, RecordedData) or sequences:
         return ()
     return tuple(using(key_text(key)) for key in _read_later(pipeline))
 
@@ -45,7 +51,7 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     found: dict[Key, None] = {}
     reading = [loss for loss in pipeline.losses if _reads_next(loss)]
     for network in pipeline.networks:
-        for entry in network.inputs:
+        for entry in network.layers.reads:
             found[entry.key] = None
             if entry.role != "action" and reading:
                 found["next", *entry.key] = None

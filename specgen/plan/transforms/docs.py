@@ -161,6 +161,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         return (
             "the flag that ends an episode; a plain name is looked up at the level of each key and above it."
         )
+    if name == transform.reset_keyword:
+        return "the masks that begin anew what is carried; they follow from its keys, and are compared with these."
     for role in transform.roles:
         if role.keyword == name:
             keys = "the key" if role.form == "key" else "the keys"

@@ -282,6 +282,8 @@ class TransformPlan:
         bindings: how keys are found, forwards and backwards.
         chosen_names: properties that list the keys of an output whose name users choose, each with the output.
         added_specs: the specs of what is written.
+        reset_keyword: the keyword by which users name masks; None without one.
+        named_reset_keys: what is kept of them.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
         step: what happens at a step.
@@ -314,6 +316,8 @@ class TransformPlan:
     bindings: tuple[BindingPlan, ...]
     chosen_names: tuple[tuple[str, str], ...]
     added_specs: AddedSpecsPlan | None
+    reset_keyword: str | None
+    named_reset_keys: Text | None
     derives_done: str | None
     reset: PhasePlan | None
     step: PhasePlan | None

@@ -68,6 +68,13 @@ def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
             yield name, name
 
 
+def named_reset_keys(keyword: str | None) -> Code | None:
+    """The masks that users name by a keyword, in their normal form."""
+    if keyword is None:
+        return None
+    return using(f"None if {keyword} is None else normal_keys({keyword})", "normal_keys")
+
+
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
     """Outputs by the condition under which they exist: those that always do first."""
     groups: dict[Condition | None, list[Output]] = {}

@@ -40,6 +40,7 @@ from specgen.plan.transforms.text import (
     base_keys,
     by_condition,
     follows_code,
+    named_reset_keys,
     policy_states,
     shape_source,
     spec_like,
@@ -127,6 +128,8 @@ class _Planner:
             bindings=tuple(directed.binding() for directed in self._directions()),
             chosen_names=tuple(chosen_names(transform)),
             added_specs=added,
+            reset_keyword=transform.reset_keyword,
+            named_reset_keys=named_reset_keys(transform.reset_keyword),
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
             step=self._phase("step", "next_tensordict") if self._prints_steps else None,
@@ -150,6 +153,9 @@ class _Planner:
     def _argument(self, name: str) -> Argument:
         if name == "done_key":
             return Argument(name, using("NestedKey", "NestedKey"), literal("done"))
+        if name == self.transform.reset_keyword:
+            given = using("NestedKey | Sequence[NestedKey] | None", "NestedKey", "Sequence")
+            return Argument(name, given, "None")
         for directed in (self.forward, self.backward):
             found = None if directed is None else directed.argument(name)
             if found is not None:

@@ -9,13 +9,13 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import BlockCollector, FlatRollout
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.flat_policy import flat_policy
-from specgen_runtime.envs.generated.collector import RecordCollector
-from specgen_runtime.envs.gym.collector import LiftedGymBlocks, begins_by_observations
+from specgen_runtime.envs.generated.rollout_steps import RecordSteps
+from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks, begins_by_observations
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.packing import fast_td
+from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout
 from specgen_runtime.plain_calls import TensorFunction
 from specgen_runtime.typing import Array
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.gym.generated import GeneratedGymEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["GymRecordCollector"]
+__all__ = ["GymRecordSteps"]
 
 
-class GymRecordCollector(RecordCollector):
+class GymRecordSteps(RecordSteps):
     """Collects rows of a generated Gymnasium environment."""
 
     env: GeneratedGymEnv[Any, Any]
 
-    def blocks(self, root: Any) -> BlockCollector | None:
+    def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks; None where the state decides which actions are allowed."""
         env = self.env
         lifts = env._gym_lifts and env._row_format is not None and begins_by_observations(type(env))

@@ -13,7 +13,7 @@ from specgen_runtime.llm.conversations.families import chat_of_text, template_of
 from specgen_runtime.llm.conversations.history import History
 from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, objects_of
 from specgen_runtime.llm.conversations.templates import render
-from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
+from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.specs import Composite, NonTensor, Unbounded
 
 __all__ = ["PARTS", "ChatHistory", "LogProbs", "Masks", "Text", "Tokens"]

@@ -18,11 +18,20 @@ from tensordict import (
 from torch import Tensor
 
 from specgen_runtime.llm.conversations.messages import Chat, chats_of
-from specgen_runtime.llm.ragged import Ragged, leaves, rows_at
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.ragged import Ragged, leaves, rows_at
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Sequences", "chats_at", "mask_at", "texts_at", "tokens_at", "write_rows", "written_to"]
+__all__ = [
+    "Sequences",
+    "behind_prompts",
+    "chats_at",
+    "mask_at",
+    "texts_at",
+    "tokens_at",
+    "write_rows",
+    "written_to",
+]
 
 
 class Sequences(NamedTuple):
@@ -118,6 +127,25 @@ def mask_at(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | N
     if value is None or value.numel() != like.ids.numel():
         return None
     return value.reshape(like.ids.shape).bool()
+
+
+def behind_prompts(data: TensorDictBase, key: NestedKey, like: Sequences) -> Tensor | None:
+    """What follows the prompts, of tokens that were read: bool ``[rows, width]``; None if the data have no prompts.
+
+    Args:
+        data: holds the prompts: a tensor, as wide as the prompts in the whole sequences are with their padding; or rows.
+        key: of the prompts.
+        like: the whole sequences.
+    """
+    prompts = rows_at(data, key)
+    if prompts is None:
+        return None
+    device = like.ids.device
+    if isinstance(prompts, list):
+        lengths = torch.tensor([len(row) for row in prompts], device=device)
+        return like.attention.cumsum(-1) > lengths[:, None]
+    behind = torch.arange(like.ids.shape[-1], device=device) >= prompts.shape[-1]
+    return behind.expand_as(like.attention)
 
 
 def write_rows(

@@ -12,7 +12,7 @@ from specgen_runtime.llm.conversations.families import chat_of_text, template_of
 from specgen_runtime.llm.conversations.messages import Chat, as_rows, chats_of, checked_message
 from specgen_runtime.llm.conversations.rendering import render_batch
 from specgen_runtime.llm.conversations.templates import render
-from specgen_runtime.llm.ragged import Ragged, rows_at, stacked_rows
+from specgen_runtime.ragged import Ragged, rows_at, stacked_rows
 from specgen_runtime.specs import Composite, NonTensor
 
 __all__ = ["History"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from specgen_runtime.llm.conversations.answers import continued
 from specgen_runtime.llm.conversations.entries import chats_at, tokens_at
 from specgen_runtime.llm.conversations.rendering import render_batch
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.ragged import Ragged
 from specgen_runtime.specs import Binary, Bounded, Composite
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key

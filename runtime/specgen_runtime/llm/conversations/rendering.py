@@ -15,7 +15,7 @@ from specgen_runtime.llm.conversations.assistant import mask_of, spans_of
 from specgen_runtime.llm.conversations.families import template_of
 from specgen_runtime.llm.conversations.messages import Chat
 from specgen_runtime.llm.conversations.templates import render
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.ragged import Ragged
 
 __all__ = ["Rendered", "render_batch", "tokenizer_identity"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from specgen_runtime.llm.conversations.messages import Message
 from specgen_runtime.llm.conversations.rendering import render_batch
 from specgen_runtime.llm.models.head import evaluating
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.ragged import Ragged
 
 __all__ = ["Reward", "RewardModel", "Scores", "scores_of"]
 

@@ -24,8 +24,8 @@ from specgen_runtime.llm.kl.generated.penalties import (
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows
 from specgen_runtime.llm.kl.options import Level, PenaltyOptions, Spread, split_options
 from specgen_runtime.llm.kl_estimators import Estimator, check_estimator, kl_estimate
-from specgen_runtime.llm.ragged import Ragged, rows_at
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.ragged import Ragged, rows_at
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import normal_key

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.conversations.entries import Sequences
+from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
 from specgen_runtime.llm.kl.options import KLOptions, split_options
@@ -22,8 +22,8 @@ from specgen_runtime.llm.kl.scoring_models import (
     model_of,
 )
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
-from specgen_runtime.llm.ragged import rows_at
 from specgen_runtime.objectives.keys import listed
+from specgen_runtime.ragged import rows_at
 from specgen_runtime.services import HereOrInActors, RayService
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import normal_key
@@ -93,17 +93,9 @@ class Reference(ScoringModels):
             if self.log_prob_key is not None:
                 self._check_written(data, found, scored, self.log_prob_key)
             return scored
-        prompts = rows_at(data, _PROMPTS)
-        if not self.which.assistant_only or found.assistant is not None or prompts is None:
-            return super().tokens_to_score(data, found)
-        if isinstance(prompts, list):
-            behind = found.attention.cumsum(-1) > torch.tensor([len(row) for row in prompts])[:, None].to(
-                found.ids.device
-            )
-        else:
-            behind = torch.arange(found.ids.shape[-1], device=found.ids.device) >= prompts.shape[-1]
-        answered = behind.expand_as(found.attention)
-        return super().tokens_to_score(data, found._replace(assistant=answered))
+        if self.which.assistant_only and found.assistant is None:
+            found = found._replace(assistant=behind_prompts(data, _PROMPTS, found))
+        return super().tokens_to_score(data, found)
 
     @staticmethod
     def _check_written(data: TensorDictBase, found: Sequences, scored: Tensor, key: NestedKey) -> None:

@@ -14,7 +14,7 @@ from specgen_runtime.llm.conversations.entries import write_rows
 from specgen_runtime.llm.kl.scored_tokens import WhichTokens, scoring
 from specgen_runtime.llm.kl.scoring_models import RowLayout, ScoringModels
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
-from specgen_runtime.llm.ragged import stacked_rows
+from specgen_runtime.ragged import stacked_rows
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key

@@ -9,8 +9,9 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.conversations.entries import Sequences, mask_at
+from specgen_runtime.llm.conversations.entries import Sequences, mask_at, tokens_at
 from specgen_runtime.llm.models.body import scorable
+from specgen_runtime.llm.models.layout import within
 from specgen_runtime.llm.models.sampling import single_token
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.objectives.keys import listed
@@ -181,10 +182,12 @@ class WhichTokens:
 
         Raises:
             KeyError: the mask is not in the data.
-            ValueError: it is not of their shape, a row has no token to score, or see `scored_tokens`.
+            ValueError: it is not of their shape, or of other tokens than those that are scored; a row has no token to
+                score, or see `scored_tokens`.
         """
         mask = None
         if self.mask_key is not None:
+            _check_tokens(data, found, model, self.mask_key)
             mask = mask_at(data, self.mask_key, found)
             if mask is None:
                 raise KeyError(
@@ -193,3 +196,21 @@ class WhichTokens:
         excluded = [single_token(token, model.tokenizer) for token in self.exclude_tokens]
         roles = model.tokenizer_kwargs.get("roles", ("assistant",))
         return scored_tokens(found, self.assistant_only, self.empty, excluded, mask, roles)
+
+
+def _check_tokens(
+    data: TensorDictBase, found: Sequences, model: TransformersWrapper, mask_key: NestedKey
+) -> None:
+    """Refuse a mask whose tokens are in the data where the conversations were rendered as others."""
+    keys = model.keys
+    known = tokens_at(data, within(keys.tokens, "full"), [keys.attention_mask], keys.side, keys.width)
+    if known is None or model.input_mode != "history":
+        return
+    for row, (held, scored) in enumerate(zip(known.rows(), found.rows(), strict=True)):
+        if not torch.equal(held, scored):
+            raise ValueError(
+                f"row {row}: {mask_key!r} is a mask of the {len(held)} tokens in the data, but the conversation was "
+                f"rendered as {len(scored)} others, which it does not fit: roles other than the assistant's, and "
+                "prefer_tokens=False, render anew. Leave roles out and let the mask say which tokens count, or take the "
+                "tokens out of the data"
+            )

@@ -13,7 +13,7 @@ from specgen_runtime.llm.conversations.answers import continued
 from specgen_runtime.llm.conversations.entries import Sequences, chats_at, mask_at, texts_at, tokens_at
 from specgen_runtime.llm.conversations.rendering import render_batch
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.ragged import Ragged
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["Inputs"]
@@ -55,7 +55,7 @@ class Inputs:
         masks = [self.keys.attention_mask, self.keys.assistant_mask]
         prompt, full = (within(self.keys.tokens, part) for part in ("prompt", "full"))
         if self.mode == "tokens":
-            return [self.attention_mask_key, *([] if self.generate else masks)]
+            return [self.attention_mask_key, *([] if self.generate else [*masks, prompt])]
         if self.mode == "text" or self.prefer_tokens is False:
             return []
         if self.generate:

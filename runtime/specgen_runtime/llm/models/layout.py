@@ -14,7 +14,7 @@ from specgen_runtime.llm.conversations.containers import ChatHistory, LogProbs, 
 from specgen_runtime.llm.conversations.entries import Sequences, write_rows
 from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows
 from specgen_runtime.llm.models.sampling import Answers
-from specgen_runtime.llm.ragged import Ragged
+from specgen_runtime.ragged import Ragged
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["InputMode", "Layout", "within"]

@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from specgen_runtime.llm.conversations.answers import message_of
-from specgen_runtime.llm.conversations.entries import Sequences, chats_at, written_to
+from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts, chats_at, written_to
 from specgen_runtime.llm.models.batching import CallBatcher
 from specgen_runtime.llm.models.body import can_pack, scorable, score_tokens, states_before
 from specgen_runtime.llm.models.chosen import Chosen
@@ -350,7 +350,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     def get_dist(self, tensordict: TensorDictBase, **_keywords: Any) -> TokenDistribution:
         """Return the distributions that tokens are from, those of answers: nothing is run until something is asked.
 
-        Where the data have no mask of what the assistant said, all tokens are scored that have a predecessor.
+        Where the data have no mask of what the assistant said, answers are what follows ``tokens.prompt``, if tokens
+        are read and it is there, or else all tokens that have a predecessor.
 
         Args:
             tensordict: what is read; tokens ``[*batch, time]`` keep their places.
@@ -363,8 +364,10 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
                 "a wrapper with generate=True reads prompts: get_new_version(generate=False) scores"
             )
         found = self.sequences(tensordict)
-        asked = found.attention if found.assistant is None else found.assistant
-        scored = scorable(asked, found.attention)
+        asked = found.assistant
+        if asked is None and self.input_mode == "tokens":
+            asked = behind_prompts(tensordict, within(self.tokens_key, "prompt"), found)
+        scored = scorable(found.attention if asked is None else asked, found.attention)
         shape = (*tensordict.batch_size, found.ids.shape[-1])
 
         def run(entropy: bool) -> Chosen:

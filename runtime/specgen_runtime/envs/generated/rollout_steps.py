@@ -8,13 +8,13 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import BlockCollector, Collector, FlatRollout, stack_transitions
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
 from specgen_runtime.envs.flat_policy import flat_policy
 from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
+from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout, RolloutSteps, stack_transitions
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.plain_calls import TensorFunction
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.generated.env import GeneratedEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["RecordBlocks", "RecordCollector"]
+__all__ = ["RecordBlocks", "RecordSteps"]
 
 
-class RecordCollector(Collector):
+class RecordSteps(RolloutSteps):
     """Steps a generated environment by `_advance`, while a policy sees root tensordicts; a row is two records.
 
     Where torch traces the rollout, a policy writes into `"next"`, or it changes what it was given, rows are transitions
@@ -48,7 +48,7 @@ class RecordCollector(Collector):
         self._actions: list[tuple[Tensor, ...]] = []
         self._seen: list[Any] = []
 
-    def blocks(self, root: Any) -> BlockCollector | None:
+    def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks; None where the state decides which actions are allowed."""
         env = self.env
         if self.traced or env._action_masks:
@@ -110,7 +110,7 @@ class RecordCollector(Collector):
         return root
 
     def step(self, root: Any, *, last: bool) -> Any:
-        """Take a step, and keep its row; see `Collector.step`."""
+        """Take a step, and keep its row; see `RolloutSteps.step`."""
         if not self._by_transitions and (
             "next" in entries_of(root)
             or any(
@@ -166,7 +166,7 @@ class RecordCollector(Collector):
         _check_finite(self.env, rollout)
 
 
-class RecordBlocks(BlockCollector):
+class RecordBlocks(BlockSteps):
     """Takes given actions by `_advance` alone; a row is two records.
 
     Args:
@@ -192,7 +192,7 @@ class RecordBlocks(BlockCollector):
         return [entries[key] for key in keys]
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
-        """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
+        """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
         advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
         env.__dict__["_stacking"] = True
@@ -216,7 +216,7 @@ class RecordBlocks(BlockCollector):
         self._record, self.steps = record, len(rows)
 
     def following(self, rollout: TensorDictBase) -> Any:
-        """The root behind the last step; see `BlockCollector.following`."""
+        """The root behind the last step; see `BlockSteps.following`."""
         del rollout
         env = self.env
         root = fast_td(env._root_entries(self._record), env.batch_size, env.device, agents=env._agents)
@@ -230,7 +230,7 @@ class RecordBlocks(BlockCollector):
         return roots_of(firsts, self._starts, nexts, time), nexts
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
-        """All rows as one tensordict; see `BlockCollector.packed`."""
+        """All rows as one tensordict; see `BlockSteps.packed`."""
         env, root = self.env, self._root
         roots, nexts = self.records()
         result = _timed(env, env._root_entries(roots), self.steps)

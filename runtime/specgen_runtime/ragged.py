@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["Ragged", "leaves", "rows_at", "stacked_rows"]
+__all__ = ["Ragged", "leaves", "rows_at", "stacked_rows", "with_padded_rows"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,37 @@ def rows_at(data: TensorDictBase, key: NestedKey) -> Tensor | list[Tensor] | Non
     if rows and len({row.shape for row in rows}) == 1:  # rows of a lazy stack that have one length
         return torch.stack(rows).reshape(*data.batch_size, *rows[0].shape)
     return rows
+
+
+def with_padded_rows(
+    data: TensorDictBase, keys: Sequence[NestedKey], mask_key: NestedKey | None = None
+) -> TensorDictBase:
+    """The data with one tensor in the place of each entry whose rows are of different lengths.
+
+    Rows are padded on the left: numbers with 0, masks with False.
+
+    Args:
+        data: not changed.
+        keys: of the entries. Those whose rows have other lengths than the first one's stay as they are.
+        mask_key: where a mask of what is no padding is written, bool `[*batch, width]`, unless there is one.
+
+    Returns:
+        `data` itself if there are no such entries; otherwise a copy.
+    """
+    found = ((key, rows_at(data, key)) for key in keys)
+    ragged = {key: Ragged.of(rows) for key, rows in found if isinstance(rows, list) and rows}
+    if not ragged:
+        return data
+    first = next(iter(ragged.values()))
+    padded: TensorDictBase = data.copy()
+    for key, rows in ragged.items():
+        if torch.equal(rows.offsets, first.offsets):
+            value = rows.padded(0, "left")
+            padded.set(key, value.reshape(*data.batch_size, *value.shape[1:]))
+    if mask_key is not None and rows_at(data, mask_key) is None:
+        mask = first.mask("left")
+        padded.set(mask_key, mask.reshape(*data.batch_size, -1))
+    return padded
 
 
 def leaves(nested: Any) -> list[Any]:

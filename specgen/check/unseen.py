@@ -1,0 +1,34 @@
+"""Declarations that are named where neither the file nor its imports declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from specgen.diagnostics import Diagnostic, Rule, Span, Unseen, suggestion
+from specgen.diagnostics.rules.schema import UNKNOWN_DECLARATION
+
+
+def unseen(
+    what: str,
+    name: str,
+    sections: tuple[str, ...],
+    seen: Collection[str],
+    span: Span,
+    *,
+    rule: Rule = UNKNOWN_DECLARATION,
+) -> Diagnostic:
+    """The diagnostic of a name that nothing in sight has; which file to import is said where all files are known.
+
+    Args:
+        what: what the name should be of (`environment`).
+        name: the name.
+        sections: where it could be declared, the usual section first.
+        seen: the names in sight, those of declarations with mistakes included.
+        span: where it is named.
+        rule: the rule that it breaks.
+    """
+    near = suggestion(name, seen)
+    help = near or f"declare it under `{sections[0]}`, or `import` the file that does"
+    return rule.at(
+        span, f"unknown {what} `{name}`", help=help, unseen=Unseen(sections, name, near is not None)
+    )
