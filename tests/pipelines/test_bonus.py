@@ -59,17 +59,27 @@ def test_shapes_that_do_not_fit_are_refused(shape: tuple[int, ...], bonus: tuple
 
 def test_advantages_are_of_both_rewards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[TensorDict] = []
-    update = ppo_rnd_mountain_car.update
+    forward = RewardBonus.forward
 
-    def watching(parts: PPORNDMountainCar, batch: TensorDict) -> object:
+    def watching(self: RewardBonus, batch: TensorDict, bonus: torch.Tensor) -> None:
         seen.append(batch)
-        return update(parts, batch)
+        forward(self, batch, bonus)
 
-    monkeypatch.setattr(ppo_rnd_mountain_car, "update", watching)
+    monkeypatch.setattr(RewardBonus, "forward", watching)
     parts = ppo_rnd_mountain_car.train(small_config(ppo_rnd_mountain_car), folder=tmp_path / "run")
-    first = seen[0]
-    assert (first["next", "extrinsic"] == -1).all()
-    assert (first["next", "reward"] > first["next", "extrinsic"]).all()
+    last = seen[-1]
+    assert (last["next", "extrinsic"] == -1).all()
+    assert (last["next", "reward"] > last["next", "extrinsic"]).all()
+    advantages = last["advantage"].clone()
+    fresh = PPORNDMountainCar(small_config(ppo_rnd_mountain_car))
+    fresh.load_state_dict(parts.state_dict())
+    for reward, same in (("reward", True), ("extrinsic", False)):
+        batch = last.exclude("advantage", "value_target", "state_value", ("next", "state_value"))
+        batch["next", "reward"] = last["next", reward]
+        value = fresh.critic_network(batch)["state_value"]
+        fresh.agent_estimator(batch)
+        ahead = (batch["advantage"] - advantages).abs().mean() / value.abs().mean().clamp_min(1)
+        assert bool(ahead < 0.1) is same  # the critic has learned since
     assert parts.bonus_reward.statistics is not None
     assert parts.bonus_reward.statistics.count > 47
     fresh = PPORNDMountainCar(small_config(ppo_rnd_mountain_car))

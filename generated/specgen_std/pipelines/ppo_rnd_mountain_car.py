@@ -4,15 +4,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=891c5f535eb1383118cf4bd0e0be0b56841bbf70f7aae72384727f963e823122
+# specgen: sha256=9212cc2d456550c11d308aa9fcaf74ee38d86581c1388d8a656b9123b0d56d92
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from specgen_runtime.training import (
     RewardBonus, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator,
     minibatches, stream,
 )
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 from specgen_std.losses.rnd import RNDLoss
@@ -147,6 +147,16 @@ class PPORNDMountainCar:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        ("next", "observation"),
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPORNDMountainCarConfig | None = None) -> None:
         config = PPORNDMountainCarConfig() if config is None else config
@@ -327,7 +337,10 @@ def train(
                 parts.agent_estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

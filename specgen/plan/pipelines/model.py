@@ -135,7 +135,7 @@ class PipelinePlan:
         doc: what the pipeline is.
         config: its hyper-parameters.
         networks: the functions that make its networks.
-        stored: the keys that the buffer keeps; empty where nothing is stored.
+        stored: the keys that the buffer, or a minibatch, holds; empty where data are recorded.
         recorded: the keys that recorded data have, each with its dtype and shape.
         devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
-    FeatureHead,
     OnPolicyData,
     PipelineLoss,
     PipelineNetwork,
@@ -18,7 +17,6 @@ from specgen.check.pipelines.model import (
     ReplayData,
 )
 from specgen.code import Code, using
-from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.environments import environments, made_part
@@ -327,48 +325,3 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         uses.append("SamplerWithoutReplacement")
     words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
     yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
-
-
-def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
-    """The keys that the buffer keeps: all that somebody reads of them later."""
-    if not isinstance(pipeline.data, ReplayData):
-        return ()
-    return tuple(using(key_text(key)) for key in _read_later(pipeline))
-
-
-def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
-    """The keys that recorded data have, each with its dtype and shape."""
-    if not isinstance(pipeline.data, RecordedData):
-        return ()
-    known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
-    found: list[tuple[Code, Code]] = []
-    for key in _read_later(pipeline):
-        entry = known.get(key[1:] if key[0] == "next" else key)
-        if entry is not None:
-            sizes = "".join(f"{size}, " for size in entry.stored_shape)
-            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
-            found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
-    return tuple(found)
-
-
-def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
-    """What losses read of transitions; of the next records only where they read any of these."""
-    found: dict[Key, None] = {}
-    after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
-    for network in pipeline.networks:
-        for entry in network.layers.reads:
-            if isinstance(network.head, FeatureHead):  # its loss gives it what was seen after a step
-                found["next", *entry.key] = None
-                continue
-            found[entry.key] = None
-            if entry.role != "action" and after:
-                found["next", *entry.key] = None
-        if isinstance(network.head, PolicyHead | QValueHead):
-            found[network.head.action.key] = None
-            if network.head.mask is not None:
-                found[network.head.mask] = None
-                if after:
-                    found["next", *network.head.mask] = None
-    for role in after:
-        found["next", *role.key] = None
-    return tuple(found)

@@ -23,14 +23,8 @@ from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import (
-    acting_copies,
-    optimizer_part,
-    parts_of,
-    recorded_entries,
-    state_of,
-    stored_keys,
-)
+from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -193,11 +187,9 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):
         yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
-    else:
-        yield from ("ClassVar", "NestedKey")
-    if isinstance(pipeline.data, ReplayData):
-        yield "Sequence"
-    if pipeline.groups:
+    if stored_keys(pipeline):
+        yield from ("ClassVar", "NestedKey", "Sequence")
+    if pipeline.groups or isinstance(pipeline.data, RecordedData):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
