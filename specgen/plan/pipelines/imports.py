@@ -8,6 +8,7 @@ from specgen.imported import Import
 from specgen.plan.pipelines.layers import own_alias
 
 _TRAINING = (
+    "RewardBonus",
     "Run",
     "available_device",
     "command_line",
@@ -25,6 +26,7 @@ _TRAINING = (
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "ConvNet",
     "Delta",
     "DistributionalQValueActor",
