@@ -4,16 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=42cfe2ef245bda0c385cd7116f528aadb4d07cc8330b466eda111593d8d7d1c9
+# specgen: sha256=0b68080c2af70142c5f566d8459a14ebee84f2411aaaba12d2d8192387772700
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
     minibatches, stream,
 )
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -132,6 +132,15 @@ class PPOPendulum:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOPendulumConfig | None = None) -> None:
         config = PPOPendulumConfig() if config is None else config
@@ -271,7 +280,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

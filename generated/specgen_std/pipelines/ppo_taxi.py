@@ -4,15 +4,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a113e4bf3b9b218d892a7a70e5c477cde59be03f0fe995c8a5faa6156a06ae55
+# specgen: sha256=35bd286eb4eba4f6d859a3e36f75844d3f9c9ee3415f714af872ae2bf1a27d6b
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
     stream,
 )
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -149,6 +149,15 @@ class PPOTaxi:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOTaxiConfig | None = None) -> None:
         config = PPOTaxiConfig() if config is None else config
@@ -288,7 +297,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

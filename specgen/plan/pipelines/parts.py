@@ -17,7 +17,6 @@ from specgen.check.pipelines.model import (
     ReplayData,
 )
 from specgen.code import Code, using
-from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.environments import environments, made_part
@@ -75,6 +74,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
             yield made_part(f"{part}.generator", using("self.drawing"))
         if loss in pipeline.estimated:
             yield made_part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for bonus in pipeline.bonuses:
+        given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
+        given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
+        added = f"RewardBonus({given}).to({learning})"
+        yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
@@ -126,6 +130,7 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
     names = [loss.part("loss") for loss in pipeline.losses]
+    names += [f"{bonus.name}_reward" for bonus in pipeline.bonuses]
     names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
@@ -256,9 +261,9 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        if len(mine) == len(loss.trainable) and (
-            len(pipeline.losses) == 1 or not trunks_of(pipeline.networks)
-        ):
+        whole = all(one.role.trains for one in loss.networks)
+        whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
+        if whole and len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
             continue
         # members are copies that the loss makes; a single network keeps its own parameters
@@ -320,45 +325,3 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         uses.append("SamplerWithoutReplacement")
     words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
     yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
-
-
-def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
-    """The keys that the buffer keeps: all that somebody reads of them later."""
-    if not isinstance(pipeline.data, ReplayData):
-        return ()
-    return tuple(using(key_text(key)) for key in _read_later(pipeline))
-
-
-def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
-    """The keys that recorded data have, each with its dtype and shape."""
-    if not isinstance(pipeline.data, RecordedData):
-        return ()
-    known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
-    found: list[tuple[Code, Code]] = []
-    for key in _read_later(pipeline):
-        entry = known.get(key[1:] if key[0] == "next" else key)
-        if entry is not None:
-            sizes = "".join(f"{size}, " for size in entry.stored_shape)
-            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
-            found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
-    return tuple(found)
-
-
-def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
-    """What losses read of transitions; of the next records only where they read any of these."""
-    found: dict[Key, None] = {}
-    after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
-    for network in pipeline.networks:
-        for entry in network.layers.reads:
-            found[entry.key] = None
-            if entry.role != "action" and after:
-                found["next", *entry.key] = None
-        if isinstance(network.head, PolicyHead | QValueHead):
-            found[network.head.action.key] = None
-            if network.head.mask is not None:
-                found[network.head.mask] = None
-                if after:
-                    found["next", *network.head.mask] = None
-    for role in after:
-        found["next", *role.key] = None
-    return tuple(found)
