@@ -297,7 +297,7 @@ class TestPolicies:
     def test_rollouts(self, made: Made, policy: str, stops: bool) -> None:
         env, other = made(), made()
         act = POLICIES[policy](env)
-        assert env._collector(options(act)).flat(None) is not None
+        assert env._rollout_steps(options(act)).flat(None) is not None
         with torch.no_grad():
             found = env.rollout(90, act, break_when_any_done=stops)
             # who asks for single transitions gets them: the general way
@@ -349,7 +349,7 @@ class TestPolicies:
                 lambda _: torch.tensor(1), in_keys=["absent"], out_keys=["action"], strict=False
             ),
         }[kind]
-        assert env._collector(options(act)).flat(None) is None
+        assert env._rollout_steps(options(act)).flat(None) is None
         assert env.rollout(4, act, break_when_any_done=False).shape == (4,)
 
     def test_numbers_of_another_dtype_are_taken_alike(self) -> None:

@@ -11,7 +11,6 @@ from typing_extensions import TypeVar
 
 from specgen_runtime.envs import stepping
 from specgen_runtime.envs.check_specs import check_env_specs
-from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.descriptors import Flag
 from specgen_runtime.envs.env_meta import EnvMeta
 from specgen_runtime.envs.mdp import following_root
@@ -19,6 +18,7 @@ from specgen_runtime.envs.module_methods import compiled
 from specgen_runtime.envs.random_actions import draw_actions
 from specgen_runtime.envs.replay import replay_policy
 from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
+from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.seeds import as_seed
 from specgen_runtime.envs.spec_inference import zero_transition
 from specgen_runtime.envs.spec_properties import SpecProperties
@@ -150,9 +150,9 @@ class EnvBase(SpecProperties[S], ABC, Generic[D, S], metaclass=EnvMeta):
         """Whether some rows of the batch can take a step without the others: their state stays as it is."""
         return self._supports_partial_steps or not self.batch_size or bool(self._env_layout.state.keys)
 
-    def _collector(self, options: RolloutOptions) -> Collector:
+    def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
         """What steps this environment in a rollout, and keeps the rows."""
-        return Collector(self, options)
+        return RolloutSteps(self, options)
 
     def _complete_dones(self, tensordict: TensorDictBase) -> None:
         """Write the done flags that `_reset` or `_step` left out, and refuse contradicting ones."""

@@ -1,4 +1,4 @@
-"""The rollout of any environment: its options, and the loop that fills a collector."""
+"""The rollout of any environment: its options, and the loop over its steps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs.collector import fill_randomly, root_behind
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.policy import as_policy, on_policy_device
+from specgen_runtime.envs.rollout_steps import fill_randomly
 from specgen_runtime.specs.arguments import as_count, as_device
 
 if TYPE_CHECKING:
@@ -86,25 +86,25 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     if options.set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
         raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
     act = policy_function(env, options)
-    collector: Any = env._collector(options)
+    rows: Any = env._rollout_steps(options)
     root = options.tensordict if options.goes_on else _start(env, options)
-    blocks = collector.blocks(root) if options.policy is None else None
-    flat = None if options.policy is None else collector.flat(root)
+    blocks = rows.blocks(root) if options.policy is None else None
+    flat = None if options.policy is None else rows.flat(root)
     if flat is not None:
         result = flat.rolled_out()
         if options.goes_on:
-            options.following = root_behind(env, result)
+            options.following = flat.following(result)
     elif blocks is not None:
-        collector, result = blocks, fill_randomly(env, blocks, options)
+        rows, result = blocks, fill_randomly(env, blocks, options)
         if options.goes_on:
             options.following = blocks.following(result)
     else:
-        current, left = collector.begin(root), options.max_steps
-        while not collector.over:
+        current, left = rows.begin(root), options.max_steps
+        while not rows.over:
             left -= 1
-            current = collector.step(act(current), last=not left)
-        result, options.following = collector.packed(), current
-    collector.check(result)
+            current = rows.step(act(current), last=not left)
+        result, options.following = rows.packed(), current
+    rows.check(result)
     if options.set_truncated:
         mark_truncated(result, env._env_layout.done_sets)
     return result if options.out is None else _written_to(options.out, result)

@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
@@ -56,6 +57,7 @@ from specgen_runtime.modules.safe import (
     SafeProbabilisticTensorDictSequential,
     SafeSequential,
 )
+from specgen_runtime.modules.trunk import Trunk, own_parameters
 
 __all__ = [
     "GRU",
@@ -69,6 +71,7 @@ __all__ = [
     "ActorValueOperator",
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "Categorical",
     "Conv3dNet",
     "ConvNet",
@@ -111,6 +114,7 @@ __all__ = [
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
+    "Trunk",
     "ValueOperator",
     "action_index",
     "as_qvalue_ensemble",
@@ -119,6 +123,7 @@ __all__ = [
     "gSDEModule",
     "get_primers_from_module",
     "orthogonal",
+    "own_parameters",
     "recurrent_mode",
     "reset_noise",
     "set_recurrent_mode",

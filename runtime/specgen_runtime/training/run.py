@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.training.checkpoints import Checkpoints, SavesItself
 from specgen_runtime.training.episode_returns import EpisodeReturns
+from specgen_runtime.training.folder_lock import FolderLock
 from specgen_runtime.training.interrupts import Interrupts
 from specgen_runtime.training.loggers import Logger, make_loggers
 from specgen_runtime.training.metric_means import MetricMeans, read_numbers
@@ -88,7 +89,8 @@ class Run:
         best: the best evaluation so far, which the loop sets; -inf at first. It is kept in checkpoints.
 
     Raises:
-        FileExistsError: the folder holds a run, and `resume` is False.
+        FileExistsError: on entering, if the folder holds a run, and `resume` is False.
+        FolderInUseError: on entering, if another training writes to the folder. One that was killed does not.
         ConfigChangedError: on entering, if a field that may not change differs from the run's.
     """
 
@@ -135,11 +137,22 @@ class Run:
     # begin and end
 
     def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(self.folder)
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._interrupts.install()
+        return self
+
+    def _begin(self) -> None:
+        """Begin, or go on from the last checkpoint."""
         if not self._resume and ((self.folder / _CONFIG).exists() or (self.folder / _LOG).exists()):
             raise FileExistsError(
                 f"{self.folder} holds a run already: resume it (resume=True, --resume), or choose another folder"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
         self._checkpoints = Checkpoints(self.folder, self._keep)
         resumed = self._checkpoints.last is not None
         changed = self._changed_config() if resumed else {}
@@ -157,8 +170,6 @@ class Run:
             self._progress.note(f"resumed {self.folder} at {self._counted} {unit}")
             for name, (old, new) in changed.items():
                 self._progress.note(f"{name} was {old!r}, is {new!r} from here on")
-        self._interrupts.install()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -167,6 +178,7 @@ class Run:
         self._progress.close()
         for logger in self._loggers:
             logger.close()
+        self._lock.release()
 
     def _changed_config(self) -> dict[str, tuple[Any, Any]]:
         """The fields that differ from the run's, with both values; those that may not are refused."""

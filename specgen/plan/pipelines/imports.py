@@ -6,9 +6,11 @@ from specgen.check.pipelines.model import CheckedPipeline
 from specgen.imported import Import
 
 _TRAINING = (
+    "RewardBonus",
     "Run",
     "available_device",
     "command_line",
+    "column_minibatches",
     "cosine",
     "device_param",
     "draw_curve",
@@ -22,10 +24,14 @@ _TRAINING = (
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
+    "ConvNet",
     "Delta",
     "DistributionalQValueActor",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
+    "LSTMModule",
     "MLP",
     "MaskedCategorical",
     "MultiAgentMLP",
@@ -38,9 +44,11 @@ _MODULES = (
     "SafeSequential",
     "TanhDelta",
     "TanhNormal",
+    "Trunk",
     "TruncatedNormal",
     "ValueOperator",
     "orthogonal",
+    "own_parameters",
 )
 _DATA = (
     "LazyMemmapStorage",
@@ -61,6 +69,9 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
+    "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
+    "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
     "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),

@@ -13,11 +13,11 @@ from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import describe_all, make_samples
 from specgen_runtime.envs.batched.gym_batch import GymBatch, fast_paths
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
-from specgen_runtime.envs.collector import Collector
-from specgen_runtime.envs.gym.collector import GymCollector
 from specgen_runtime.envs.gym.fast_path import GymFastPath
+from specgen_runtime.envs.gym.rollout_steps import GymSteps
 from specgen_runtime.envs.overrides import STEP_METHODS, overrides
 from specgen_runtime.envs.rollout import RolloutOptions
+from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.specs.arguments import as_device
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -136,7 +136,7 @@ class SerialEnv(BatchedEnv[D]):
             self.__dict__["_gym_batch"] = paths, found
         return found
 
-    def _collector(self, options: RolloutOptions) -> Collector:
+    def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
         batch = None
         if options.policy is None and options.whole_only and not overrides(self, STEP_METHODS):
             batch = self._fast_path()
@@ -146,8 +146,8 @@ class SerialEnv(BatchedEnv[D]):
                 list(drawn) == ["action"]
                 and (drawn["action"].shape, drawn["action"].dtype) == batch.action_fits
             ):
-                return GymCollector(self, options, batch.paths, batch.keep)
-        return super()._collector(options)
+                return GymSteps(self, options, batch.paths, batch.keep)
+        return super()._rollout_steps(options)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the environments and their data."""

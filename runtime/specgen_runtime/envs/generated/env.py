@@ -21,9 +21,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, EnvBase, S
-from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.data_checks import check_entries
-from specgen_runtime.envs.generated.collector import RecordBlocks, RecordCollector
 from specgen_runtime.envs.generated.parameters import (
     Limits,
     bool_param,
@@ -33,6 +31,7 @@ from specgen_runtime.envs.generated.parameters import (
     per_env_param,
 )
 from specgen_runtime.envs.generated.records import carried, merged
+from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.generated.tracing import (
     refuse_mapped,
@@ -46,6 +45,7 @@ from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
 from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
+from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
@@ -84,7 +84,7 @@ class GeneratedEnv(EnvBase[D, S]):
     """The environment that transforms are fused around, where specs of its own tell what is behind it."""
     _supports_partial_steps = True
 
-    _record_collector: ClassVar[type[RecordCollector]] = RecordCollector
+    _record_steps: ClassVar[type[RecordSteps]] = RecordSteps
     _keeps_state: ClassVar[bool] = False
     """Whether there is state outside the tensordict: that of a simulation elsewhere."""
 
@@ -385,12 +385,12 @@ class GeneratedEnv(EnvBase[D, S]):
             return root
         return super().maybe_reset(tensordict)
 
-    def _collector(self, options: RolloutOptions) -> Collector:
+    def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
         if is_traced():
             refuse_mapped(self, stops=bool(options.any_stops or options.all_stops))
         if self._rewritten or not options.whole_only:
-            return super()._collector(options)
-        return self._record_collector(self, options)
+            return super()._rollout_steps(options)
+        return self._record_steps(self, options)
 
     def _record_blocks(
         self, record: Any, root: TensorDictBase | None, options: RolloutOptions

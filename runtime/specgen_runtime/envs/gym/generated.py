@@ -11,12 +11,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.base import D, S
-from specgen_runtime.envs.generated.collector import RecordBlocks
 from specgen_runtime.envs.generated.env import GeneratedEnv
+from specgen_runtime.envs.generated.rollout_steps import RecordBlocks
 from specgen_runtime.envs.generated.specs import EnvSpecs
 from specgen_runtime.envs.gym.actions import action_decoder, actions_decoder
-from specgen_runtime.envs.gym.collector import LiftedGymBlocks
-from specgen_runtime.envs.gym.policy_rollout import GymRecordCollector
+from specgen_runtime.envs.gym.policy_rollout import GymRecordSteps
+from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
@@ -81,7 +81,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     """The declared time limit; `gymnasium.make(max_episode_steps=...)` overrides it. None is no limit."""
 
     _keeps_state = True
-    _record_collector = GymRecordCollector
+    _record_steps = GymRecordSteps
 
     _gym_consts: Any
     """The constant tables as NumPy's arrays, for `_gym_row`."""

@@ -11,19 +11,19 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.base import D
-from specgen_runtime.envs.collector import Collector
 from specgen_runtime.envs.gym.available import AvailableEnvs
-from specgen_runtime.envs.gym.collector import GymCollector
 from specgen_runtime.envs.gym.convert import GymConverter, gym_specs
 from specgen_runtime.envs.gym.fast_path import GymFastPath
 from specgen_runtime.envs.gym.gym_like import GymLikeEnv
 from specgen_runtime.envs.gym.pixels import shows_pixels, with_pixels
+from specgen_runtime.envs.gym.rollout_steps import GymSteps
 from specgen_runtime.envs.gym.source import GymSource, checked_frame_skip
 from specgen_runtime.envs.gym.vector import VectorSource, is_vector
 from specgen_runtime.envs.overrides import STEP_METHODS, overrides
 from specgen_runtime.envs.packing import holds, peek
 from specgen_runtime.envs.partial_resets import merge_reset
 from specgen_runtime.envs.rollout import RolloutOptions
+from specgen_runtime.envs.rollout_steps import RolloutSteps
 from specgen_runtime.specs.gymnasium import import_gymnasium
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -346,8 +346,8 @@ class GymWrapper(GymLikeEnv[D]):
 
     # rollouts and the rest
 
-    def _collector(self, options: RolloutOptions) -> Collector:
+    def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
         path = None
         if options.policy is None and options.whole_only and not self._closed:
             path = self._fast_path()
-        return super()._collector(options) if path is None else GymCollector(self, options, [path])
+        return super()._rollout_steps(options) if path is None else GymSteps(self, options, [path])

@@ -1,7 +1,7 @@
-"""Collectors of rollouts: each step gives a row, and all rows become one tensordict at the end.
+"""The steps of rollouts: each gives a row, and all rows become one tensordict at the end.
 
-A `Collector` fits any environment: it steps with root tensordicts, and a row is a transition. Environments for which
-that is more work than needed have collectors of their own, and `BlockCollector`s for random actions: those take many
+`RolloutSteps` fit any environment: they step with root tensordicts, and a row is a transition. Environments for which
+that is more work than needed have steps of their own, and `BlockSteps` for random actions: those take many
 actions at once and make tensors once for all steps. What they give is the same, bit by bit.
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from specgen_runtime.envs.rollout import RolloutOptions
 
 __all__ = [
-    "BlockCollector",
-    "Collector",
+    "BlockSteps",
     "FlatRollout",
+    "RolloutSteps",
     "fill_randomly",
     "over_time",
     "root_behind",
@@ -40,7 +40,7 @@ _FIRST_BLOCK = 64
 """How many actions are drawn at first where nobody knows how many will be needed."""
 
 
-class Collector:
+class RolloutSteps:
     """Steps any environment with root tensordicts; a row is the transition that a step gives.
 
     Args:
@@ -59,7 +59,7 @@ class Collector:
         self._finished: Tensor | None = None
         self._last: Any = None
 
-    def blocks(self, root: Any) -> BlockCollector | None:
+    def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks, or None if there is no such thing here.
 
         Args:
@@ -140,7 +140,7 @@ class Collector:
             check_actions(self.env._env_layout, rollout, self.options.storing_device, zeros=True)
 
 
-class BlockCollector(ABC):
+class BlockSteps(ABC):
     """Takes given actions in an environment, many at once.
 
     Attributes:
@@ -177,12 +177,18 @@ class BlockCollector(ABC):
 class FlatRollout(ABC):
     """A rollout whose policy is called with tensors: nobody sees a tensordict before the end."""
 
+    env: EnvBase[Any]
+
     @abstractmethod
     def rolled_out(self) -> Any:
         """Take all steps; all rows as one tensordict."""
 
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step of a rollout that goes on, given its rows."""
+        return root_behind(self.env, rollout)
 
-def fill_randomly(env: EnvBase[Any], rows: BlockCollector, options: RolloutOptions) -> Any:
+
+def fill_randomly(env: EnvBase[Any], rows: BlockSteps, options: RolloutOptions) -> Any:
     """Take random actions, drawn in blocks: they, and all generators' states, are those of drawing step by step.
 
     Some environments draw from torch's global generator, as random actions do. Whether one does is looked at after

@@ -11,22 +11,22 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import BlockCollector, Collector, over_time, root_behind
 from specgen_runtime.envs.done import FLAGS
-from specgen_runtime.envs.generated.collector import RecordBlocks
 from specgen_runtime.envs.generated.records import joined_firsts, roots_of, stacked
+from specgen_runtime.envs.generated.rollout_steps import RecordBlocks
 from specgen_runtime.envs.gym.fast_path import GymFastPath, no_flags
 from specgen_runtime.envs.gym.recorder import StepRecorder
 from specgen_runtime.envs.gym.values import rewards_tensor
 from specgen_runtime.envs.overrides import class_overrides, method_place
 from specgen_runtime.envs.packing import entries_of, fast_td
+from specgen_runtime.envs.rollout_steps import BlockSteps, RolloutSteps, over_time, root_behind
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
     from specgen_runtime.envs.gym.generated import GeneratedGymEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["GymCollector", "LiftedGymBlocks", "begins_by_observations"]
+__all__ = ["GymSteps", "LiftedGymBlocks", "begins_by_observations"]
 
 
 @cache
@@ -40,7 +40,7 @@ def begins_by_observations(cls: type[GeneratedGymEnv[Any]]) -> bool:
     return method_place(cls, "_gym_firsts") <= method_place(cls, "_fresh") and not class_overrides(cls, plain)
 
 
-class GymCollector(Collector):
+class GymSteps(RolloutSteps):
     """Collects rows of an environment, or a batch of them, whose random steps can be taken in blocks.
 
     Args:
@@ -60,7 +60,7 @@ class GymCollector(Collector):
         super().__init__(env, options)
         self._paths, self._keep = paths, keep
 
-    def blocks(self, root: Any) -> BlockCollector | None:
+    def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks; None from a root with further entries, which would have to be repeated."""
         env, first = self.env, self._paths[0]
         if root is not None:
@@ -79,7 +79,7 @@ class GymCollector(Collector):
         return GymBlocks(env, self._paths, root, self.options, self._keep)
 
 
-class GymBlocks(BlockCollector):
+class GymBlocks(BlockSteps):
     """Takes given actions in Gymnasium environments.
 
     Args:
@@ -87,7 +87,7 @@ class GymBlocks(BlockCollector):
         paths: the fast path of each.
         root: the root to start from; None starts new episodes.
         options: of the rollout.
-        keep: see `GymCollector`.
+        keep: see `GymSteps`.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class GymBlocks(BlockCollector):
         self._firsts.append((row, np.array(self._paths[place].reset_row())))
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
-        """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
+        """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         action = actions[0].flatten(0, 1) if self.env.batch_size else actions[0]
         self._recorder.take(self._paths[0].decode_all(action), self._begin)
         self.steps, self.over = self._recorder.steps, self._recorder.over
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
-        """All rows as one tensordict; see `BlockCollector.packed`."""
+        """All rows as one tensordict; see `BlockSteps.packed`."""
         env, first, count, recorder = self.env, self._paths[0], len(self._paths), self._recorder
         size, device, batched = torch.Size((*env.batch_size, self.steps)), first.device, len(env.batch_size)
         names: list[str | None] = [*[None] * batched, "time"]
@@ -203,7 +203,7 @@ class LiftedGymBlocks(RecordBlocks):
         return joined_firsts(firsts[0], stacked(firsts[1:], 0) if len(firsts) > 1 else None, 0)
 
     def take(self, actions: tuple[Tensor, ...]) -> None:
-        """Take actions `(T, ...)`; see `BlockCollector.take`."""
+        """Take actions `(T, ...)`; see `BlockSteps.take`."""
         env = self.env
         self._recorder.take(
             env._decode_all(env._gym_action(actions) if env._gym_inverts else actions[0]), self._begin
@@ -211,7 +211,7 @@ class LiftedGymBlocks(RecordBlocks):
         self.steps, self.over = self._recorder.steps, self._recorder.over
 
     def following(self, rollout: TensorDictBase) -> Any:
-        """The root behind the last step; see `BlockCollector.following`."""
+        """The root behind the last step; see `BlockSteps.following`."""
         return root_behind(self.env, rollout)
 
     def records(self) -> tuple[Any, Any]:

@@ -8,22 +8,24 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.collector import BlockCollector, Collector, stack_transitions
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
+from specgen_runtime.envs.flat_policy import flat_policy
 from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
+from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout, RolloutSteps, stack_transitions
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.plain_calls import TensorFunction
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.generated.env import GeneratedEnv
     from specgen_runtime.envs.rollout import RolloutOptions
 
-__all__ = ["RecordBlocks", "RecordCollector"]
+__all__ = ["RecordBlocks", "RecordSteps"]
 
 
-class RecordCollector(Collector):
+class RecordSteps(RolloutSteps):
     """Steps a generated environment by `_advance`, while a policy sees root tensordicts; a row is two records.
 
     Where torch traces the rollout, a policy writes into `"next"`, or it changes what it was given, rows are transitions
@@ -46,13 +48,23 @@ class RecordCollector(Collector):
         self._actions: list[tuple[Tensor, ...]] = []
         self._seen: list[Any] = []
 
-    def blocks(self, root: Any) -> BlockCollector | None:
+    def blocks(self, root: Any) -> BlockSteps | None:
         """What takes random actions in blocks; None where the state decides which actions are allowed."""
         env = self.env
         if self.traced or env._action_masks:
             return None
         record = self._read(root)
         return None if self.has_more(root) else env._record_blocks(record, root, self.options)
+
+    def flat(self, root: Any) -> FlatRollout | None:
+        """What calls the policy with tensors; None where it has to see the tensordict."""
+        env, options = self.env, self.options
+        if self.traced or not env._flat or len(env._action_paths) > 1 or self.has_more(root):
+            return None
+        policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
+        if policy is None or not {*self._given_keys}.issuperset(policy.in_keys):
+            return None
+        return RecordPolicyRollout(env._record_blocks(self._read(root), root, options), policy)
 
     def has_more(self, root: Any) -> bool:
         """Whether a root holds entries that would have to be repeated."""
@@ -98,7 +110,7 @@ class RecordCollector(Collector):
         return root
 
     def step(self, root: Any, *, last: bool) -> Any:
-        """Take a step, and keep its row; see `Collector.step`."""
+        """Take a step, and keep its row; see `RolloutSteps.step`."""
         if not self._by_transitions and (
             "next" in entries_of(root)
             or any(
@@ -154,7 +166,7 @@ class RecordCollector(Collector):
         _check_finite(self.env, rollout)
 
 
-class RecordBlocks(BlockCollector):
+class RecordBlocks(BlockSteps):
     """Takes given actions by `_advance` alone; a row is two records.
 
     Args:
@@ -172,8 +184,15 @@ class RecordBlocks(BlockCollector):
         self._firsts, self._starts = [record], [0]
         self._rows = RecordRows(env.ndim, None if options.any_stops else options.max_steps)
 
+    def given(self, keys: tuple[str, ...]) -> list[Any]:
+        """Entries of the root that the next step starts from; of the first one they are the caller's own."""
+        if not self.steps and self._root is not None:
+            return [self._root.get(key) for key in keys]
+        entries = self.env._root_entries(self._record)
+        return [entries[key] for key in keys]
+
     def take(self, actions: tuple[Tensor, ...]) -> None:
-        """Take actions `(T, *batch, ...)`; see `BlockCollector.take`."""
+        """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
         advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
         env.__dict__["_stacking"] = True
@@ -197,7 +216,7 @@ class RecordBlocks(BlockCollector):
         self._record, self.steps = record, len(rows)
 
     def following(self, rollout: TensorDictBase) -> Any:
-        """The root behind the last step; see `BlockCollector.following`."""
+        """The root behind the last step; see `BlockSteps.following`."""
         del rollout
         env = self.env
         root = fast_td(env._root_entries(self._record), env.batch_size, env.device, agents=env._agents)
@@ -211,7 +230,7 @@ class RecordBlocks(BlockCollector):
         return roots_of(firsts, self._starts, nexts, time), nexts
 
     def packed(self, actions: tuple[Tensor, ...]) -> TensorDict:
-        """All rows as one tensordict; see `BlockCollector.packed`."""
+        """All rows as one tensordict; see `BlockSteps.packed`."""
         env, root = self.env, self._root
         roots, nexts = self.records()
         result = _timed(env, env._root_entries(roots), self.steps)
@@ -229,6 +248,50 @@ class RecordBlocks(BlockCollector):
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what is not finite if that is asked for."""
         _check_finite(self.env, rollout)
+
+
+class RecordPolicyRollout(FlatRollout):
+    """Calls a policy with what it reads of each root.
+
+    Args:
+        blocks: takes its actions.
+        policy: gives the action, and what else it writes.
+    """
+
+    env: GeneratedEnv[Any]
+
+    def __init__(self, blocks: RecordBlocks, policy: TensorFunction) -> None:
+        self.env, self._blocks, self._policy = blocks.env, blocks, policy
+
+    def rolled_out(self) -> Any:
+        """Take all steps; all rows as one tensordict."""
+        blocks, policy, time = self._blocks, self._policy, self.env.ndim
+        ((key, leaf),) = self.env._action_leaves
+        place, most, written = policy.out_keys.index(key), blocks.options.max_steps, []
+        while blocks.steps < most and not blocks.over:
+            outputs = policy.call(*blocks.given(policy.in_keys))
+            action = outputs[place]
+            if type(action) is not Tensor or action.shape != leaf.shape or action.dtype is not leaf.dtype:
+                outputs = (*outputs[:place], self._checked(key, action), *outputs[place + 1 :])
+            blocks.take((outputs[place].unsqueeze(0),))
+            written.append(outputs)
+        columns = [torch.stack(column, time) for column in zip(*written, strict=True)]
+        result = blocks.packed((columns[place],))
+        for name, column in zip(policy.out_keys, columns, strict=True):
+            put(result, name, column)
+        return result
+
+    def _checked(self, key: str, action: Any) -> Tensor:
+        """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
+        env = self.env
+        root = fast_td({key: action}, env.batch_size, env.device)
+        check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
+        checked: Tensor = root.get(key)
+        return checked
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step."""
+        return self._blocks.following(rollout)
 
 
 def _timed(env: GeneratedEnv[Any], entries: dict[str, Any], steps: int) -> Any:
