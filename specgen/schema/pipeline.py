@@ -89,6 +89,7 @@ class OnPolicy(Declaration):
         epochs: passes over each batch.
         minibatch_size: frames of an update.
         minibatches: how many of them there are in a pass; in place of `minibatch_size`.
+        until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
     """
 
     num_envs: Quantity | None = None
@@ -96,6 +97,7 @@ class OnPolicy(Declaration):
     epochs: Quantity | None = None
     minibatch_size: Quantity | None = None
     minibatches: Quantity | None = None
+    until: str | None = None
 
 
 class Prioritized(Declaration):
@@ -275,11 +277,13 @@ class Stop(Declaration):
     Attributes:
         frames: environment steps, of all environments together.
         updates: steps of the optimizer.
+        hours: of training, those before a resume included.
         return_: the mean return of an evaluation (`return`).
     """
 
     frames: Quantity | None = None
     updates: Quantity | None = None
+    hours: Quantity | None = None
     return_: Quantity | None = Field(default=None, alias="return")
 
 
@@ -289,10 +293,12 @@ class Checkpoint(Declaration):
     Attributes:
         every: frames between two checkpoints; updates, where the data are recorded.
         keep: how many of the last ones.
+        buffer: whether they hold the replay buffer; without it a resumed training fills a new one first.
     """
 
     every: Quantity | None = None
     keep: int = 2
+    buffer: bool = True
 
 
 class Bonus(Declaration):

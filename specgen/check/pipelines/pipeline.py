@@ -40,6 +40,7 @@ from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
+from specgen.check.pipelines.until import read_until
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -131,6 +132,7 @@ class _Pipeline:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
         if data is None:
             return None
+        until = read_until(self.file, self.path, losses, self.numbers, self.sink)
         bonuses = tuple(
             BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
         )
@@ -156,7 +158,7 @@ class _Pipeline:
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=replace(limits, measured=measured),
+            limits=replace(limits, measured=measured, until=until),
             devices=devices,
             bonuses=bonuses,
             seed=pipeline.seed,
