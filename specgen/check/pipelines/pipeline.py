@@ -215,7 +215,7 @@ class _Pipeline:
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
         roles = {name for one in arguments for name in names_of(one)}
-        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.numbers, self.sink)
+        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.module, self.numbers, self.sink)
         declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
         trunks = reader.trunks()
         if declared is None:
@@ -223,7 +223,7 @@ class _Pipeline:
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(
-                self.file, self.path, pipeline, env, one, names, trunks, self.numbers, self.sink
+                self.file, self.path, pipeline, env, one, names, trunks, self.module, self.numbers, self.sink
             ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
