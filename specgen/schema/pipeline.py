@@ -251,6 +251,24 @@ OptimizerField = Annotated[
 ]
 
 
+class Workers(Declaration):
+    """Processes that collect, each with a part of the environments: on this machine, or on a cluster.
+
+    Attributes:
+        processes: how many, on this machine.
+        ray: how many, as actors of a Ray cluster.
+        cpus: processors of each actor.
+        gpus: GPUs of each actor; a fraction is a part of one.
+        sync: whether a batch waits for all of them; else it is of the one that is ready first.
+    """
+
+    processes: Quantity | None = None
+    ray: Quantity | None = None
+    cpus: Quantity | None = None
+    gpus: Quantity | None = None
+    sync: bool = True
+
+
 class Evaluate(Declaration):
     """How the policy is evaluated.
 
@@ -330,6 +348,7 @@ class Pipeline(DeclaredClass):
             theirs in front.
         value_estimator: that of the losses.
         data: where they come from.
+        workers: processes that collect them; by default the one that learns.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.
         evaluate: how the policy is evaluated.
@@ -351,6 +370,7 @@ class Pipeline(DeclaredClass):
     terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
+    workers: Workers | None = None
     target_updater: TargetUpdate | None = None
     optimizer: OptimizerField | None = None
     evaluate: Evaluate | None = None

@@ -292,6 +292,23 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 
 @dataclass(frozen=True)
+class CollectingWorkers:
+    """Processes that collect.
+
+    Attributes:
+        kind: `processes` of this machine, or actors of `ray`.
+        count: how many.
+        sync: whether a batch waits for all of them.
+        resources: what each actor asks for, by what Ray calls it.
+    """
+
+    kind: Literal["processes", "ray"]
+    count: Setting
+    sync: bool
+    resources: Mapping[str, Setting]
+
+
+@dataclass(frozen=True)
 class TargetUpdates:
     """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
@@ -378,6 +395,7 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        workers: the processes that collect; None where the one that learns does.
     """
 
     name: str
@@ -395,6 +413,7 @@ class CheckedPipeline:
     limits: Limits
     devices: Devices
     seed: int
+    workers: CollectingWorkers | None = None
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

@@ -37,6 +37,7 @@ from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -99,6 +100,7 @@ class _Pipeline:
         data = None
         if pipeline.data is not None:
             data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
@@ -124,6 +126,7 @@ class _Pipeline:
         if data is not None:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
+        check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is None or acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
@@ -149,6 +152,7 @@ class _Pipeline:
             limits=replace(limits, measured=measured),
             devices=devices,
             seed=pipeline.seed,
+            workers=workers,
         )
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
@@ -19,6 +18,7 @@ from specgen.check.pipelines.model import (
 from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.literals import literal
+from specgen.plan.pipelines.collecting import collector_made, env_made, specs_of
 from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of
@@ -49,11 +49,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     data, limits = pipeline.data, pipeline.limits
     acting, learning = (f"self.{device_of(pipeline, part)}" for part in ("policy", "loss"))
-    if not isinstance(data, RecordedData):
+    if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
-        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}", place))
+        yield _part("env", env_made(pipeline.env, f"config.{data.num_envs.name}", place))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}", acting))
+    yield _part("eval_env", env_made(pipeline.eval_env, f"config.{limits.episodes.name}", acting))
     if _explores(pipeline):
         yield _part("exploring", _generator("exploration", acting))
     drawing = any(loss.draws for loss in pipeline.losses)
@@ -82,12 +82,15 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         soft = pipeline.targets.kind == "soft"
         word = "tau" if soft else "value_network_update_interval"
         name = "SoftUpdate" if soft else "HardUpdate"
-        made = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
-        yield _part(loss.part("updater"), using(made, name))
+        updater = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
+        yield _part(loss.part("updater"), using(updater, name))
     for optimizer in pipeline.optimizers:
         yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     if apart:  # behind all that draws first weights: copies change none of them
         yield from _acting(pipeline)
+    if pipeline.workers is not None:  # a collector of workers draws a seed, too
+        yield _part("collector", collector_made(pipeline))
+        yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
     yield from _data(pipeline)
 
 
@@ -99,8 +102,8 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
         copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
         yield using(copied, "load_weights")
     yield from _policy(pipeline)
-    if not isinstance(pipeline.data, RecordedData):
-        yield _part("collector", _collector(pipeline))
+    if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
+        yield _part("collector", collector_made(pipeline))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
@@ -155,18 +158,6 @@ def _generator(stream: str, device: str | None = None) -> Code:
     return using(made, "torch", "stream")
 
 
-def _env(env: PipelineEnv, size: str, device: str) -> Code:
-    """So many of an environment, as one."""
-    if not env.single:
-        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-        return using(f"{env.name}({given}batch_size=[{size}], device={device})", env.name)
-    words = [size, env.name]
-    if env.arguments:
-        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
-    words.append(f"device={device}")
-    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
-
-
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     acting = pipeline.acting
     copied = "acting_" if acting_copies(pipeline) else ""
@@ -182,7 +173,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
     place = f"self.{device_of(pipeline, 'policy')}"
-    spec = "self.env.action_spec_unbatched"
+    spec = f"{specs_of(pipeline)}.action_spec_unbatched"
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
@@ -205,33 +196,14 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     yield _part("policy", using(made, "SafeSequential"))
 
 
-def _collector(pipeline: CheckedPipeline) -> Code:
-    data = pipeline.data
-    assert not isinstance(data, RecordedData)
-    words = [
-        "self.env",
-        "self.policy",
-        f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}",
-    ]
-    words.append("total_frames=-1")
-    random_frames = pipeline.acting.random_frames
-    if random_frames is not None:
-        words.append(f"init_random_frames=config.{random_frames.name}")
-    if pipeline.devices.apart:
-        words += ["policy_device=self.policy_device", "storing_device=self.data_device"]
-    return using(f"Collector({', '.join(words)})", "Collector")
-
-
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words = [f"{network.role.name}=self.{network.attribute}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
-    if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append(f"action_spec=self.env.action_spec_unbatched{elsewhere}")
-    elif "action_spec" in keywords:
-        words.append(f"action_spec=self.eval_env.action_spec_unbatched{elsewhere}")
+    if "action_spec" in keywords:
+        words.append(f"action_spec={specs_of(pipeline)}.action_spec_unbatched{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None:
