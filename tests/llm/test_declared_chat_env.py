@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,13 +97,17 @@ def hint(chat, row):
 """
 
 
+@cache
+def generated(schema: str) -> dict[str, str]:
+    return generate({"chats.yaml": schema, "shared.yaml": SHARED}, PACKAGE)
+
+
 @contextmanager
 def chats(folder: Path, functions: str = FUNCTIONS, schema: str = SCHEMA) -> Iterator[ModuleType]:
     """The generated module; its functions stand in `chats_user`."""
     (folder / f"{USER}.py").write_text(functions, encoding="utf-8")
-    files = generate({"chats.yaml": schema, "shared.yaml": SHARED}, PACKAGE)
     try:
-        with imported(files, PACKAGE, folder):
+        with imported(generated(schema), PACKAGE, folder):
             yield importlib.import_module(f"{PACKAGE}.chats")
     finally:
         sys.modules.pop(USER, None)
@@ -127,12 +132,12 @@ def answering(text: str) -> Any:
 @pytest.mark.parametrize("size", [None, (4,), (2, 3)])
 def test_the_contract(made: ModuleType, name: str, size: tuple[int, ...] | None) -> None:
     ordered = name in ("Streamed", "Loaded")  # no seed changes the order of such a source
-    check_env(lambda: getattr(made, name)(batch_size=size), deterministic=ordered)
+    check_env(lambda: getattr(made, name)(batch_size=size), steps=10, deterministic=ordered)
 
 
 @pytest.mark.parametrize("name", ["Texts", "TextsTrain"])
 def test_the_contract_of_texts(made: ModuleType, name: str) -> None:
-    check_env(lambda: getattr(made, name)(batch_size=(2,)))
+    check_env(lambda: getattr(made, name)(batch_size=(2,)), steps=10)
 
 
 def test_it_is_the_environment_by_hand(made: ModuleType) -> None:

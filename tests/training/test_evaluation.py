@@ -13,6 +13,7 @@ from specgen_std.chains.cartpole import CartPoleTrain
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.envs.cartpole import CartPole
 from specgen_std.envs.pendulum import Pendulum
+from specgen_std.pipelines.ppo_cartpole import actor_network
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 
@@ -107,6 +108,17 @@ def test_the_training_is_left_alone() -> None:
     assert evaluate(env, policy, seed=5) == found  # what the policy draws follows from the seed as well
     evaluate(env, policy, seed=5, exploration=ExplorationType.RANDOM)
     assert (False, False, ExplorationType.RANDOM, False) in policy.modes
+
+
+def test_what_a_policy_draws_from_is_left_alone() -> None:
+    generator = torch.Generator().manual_seed(1)
+    policy, env = actor_network(generator), CartPoleTrain(batch_size=[3])
+    before = generator.get_state()
+    found = evaluate(env, policy, seed=5, exploration=ExplorationType.RANDOM)
+    assert torch.equal(generator.get_state(), before)
+    generator.manual_seed(2)
+    assert evaluate(env, policy, seed=5, exploration=ExplorationType.RANDOM) == found
+    assert evaluate(env, policy, seed=6, exploration=ExplorationType.RANDOM) != found
 
 
 def test_an_error_in_the_policy_leaves_the_training_alone() -> None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b0884a32f8904ea05e92b74c0252dc5d2f537bdab228dfd17ea12a881784c667
+# specgen: sha256=5dfe01fdb78035e8a633d807b154561b2a3b03e3952b4ebd4dd1dd107f4f9464
 """The generated chains."""
 
 from .acrobot import AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainRoot
@@ -15,9 +15,11 @@ from .frozen_lake import (
     FrozenLakeTrain, FrozenLakeTrainData, FrozenLakeTrainNext, FrozenLakeTrainNextData, FrozenLakeTrainRoot,
 )
 from .mountain_car import (
-    MountainCarContinuousTrain, MountainCarContinuousTrainData, MountainCarContinuousTrainNext,
-    MountainCarContinuousTrainNextData, MountainCarContinuousTrainRoot, MountainCarTrain,
-    MountainCarTrainData, MountainCarTrainNext, MountainCarTrainNextData, MountainCarTrainRoot,
+    MountainCarContinuousHeld, MountainCarContinuousHeldData, MountainCarContinuousHeldNext,
+    MountainCarContinuousHeldNextData, MountainCarContinuousHeldRoot, MountainCarContinuousTrain,
+    MountainCarContinuousTrainData, MountainCarContinuousTrainNext, MountainCarContinuousTrainNextData,
+    MountainCarContinuousTrainRoot, MountainCarTrain, MountainCarTrainData, MountainCarTrainNext,
+    MountainCarTrainNextData, MountainCarTrainRoot,
 )
 from .pendulum import (
     PendulumGymTrain, PendulumGymTrainConsts, PendulumGymTrainData, PendulumGymTrainNext,
@@ -35,12 +37,13 @@ __all__ = [
     "CartPoleGymTrainNextData", "CartPoleGymTrainRoot", "CartPoleTrain", "CartPoleTrainData",
     "CartPoleTrainNext", "CartPoleTrainNextData", "CartPoleTrainRoot", "FrozenLakeTrain",
     "FrozenLakeTrainData", "FrozenLakeTrainNext", "FrozenLakeTrainNextData", "FrozenLakeTrainRoot",
-    "MountainCarContinuousTrain", "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext",
-    "MountainCarContinuousTrainNextData", "MountainCarContinuousTrainRoot", "MountainCarTrain",
-    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
-    "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
-    "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
-    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot", "SimpleTagTrain", "SimpleTagTrainData",
-    "SimpleTagTrainNext", "SimpleTagTrainNextData", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData",
-    "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
+    "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
+    "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
+    "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
+    "MountainCarContinuousTrainRoot", "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext",
+    "MountainCarTrainNextData", "MountainCarTrainRoot", "PendulumGymTrain", "PendulumGymTrainConsts",
+    "PendulumGymTrainData", "PendulumGymTrainNext", "PendulumGymTrainNextData", "PendulumGymTrainRoot",
+    "PendulumTrain", "PendulumTrainData", "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot",
+    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
+    "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData", "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d8015514ab31843bdbb3bab2774a4c504c586db643d7379f184e8ed2d75495f1
+# specgen: sha256=d68f2ad063f01951695f1c082d425db994e6da79579dc473a66c46239b36c3cd
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from specgen_runtime.typed import Dones, Observations, OneAction, OneReward, States, TypedTensorDict
 
 __all__ = [
-    "MountainCarContinuousTrain", "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext",
-    "MountainCarContinuousTrainNextData", "MountainCarContinuousTrainRoot", "MountainCarTrain",
-    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
+    "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
+    "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
+    "MountainCarContinuousTrainRoot", "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext",
+    "MountainCarTrainNextData", "MountainCarTrainRoot",
 ]
 
 
@@ -358,6 +360,189 @@ class MountainCarContinuousTrain(
         return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
 
 
+class MountainCarContinuousHeldRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
+
+
+class MountainCarContinuousHeldNext(NamedTuple):
+    """What a step computes for the step after it: the fields of `MountainCarContinuousHeldRoot`, and more."""
+
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
+
+
+def mountain_car_continuous_held_reset(
+    not_done: Tensor, draw_position: Tensor
+) -> MountainCarContinuousHeldRoot:
+    """A fresh episode in every row of the batch."""
+    # envs.MountainCarContinuous
+    base = mountain_car_continuous_reset(not_done, draw_position)
+    # chains.MountainCarContinuousHeld.transforms[1]
+    is_init = torch.ones_like(base.done)
+    # chains.MountainCarContinuousHeld.transforms[2]
+    step_count = torch.zeros_like(not_done, dtype=torch.int64)
+    # chains.MountainCarContinuousHeld.transforms[3]
+    episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
+    return MountainCarContinuousHeldRoot(
+        position=base.position, velocity=base.velocity, done=base.done, terminated=base.terminated,
+        truncated=base.truncated, is_init=is_init, step_count=step_count, episode_reward=episode_reward,
+    )
+
+
+def mountain_car_continuous_held_advance(
+    params: MountainCarContinuousParams, position: Tensor, velocity: Tensor, done: Tensor, step_count: Tensor,
+    episode_reward: Tensor, action: Tensor,
+) -> MountainCarContinuousHeldNext:
+    """One step: all that the step after it depends on."""
+    done_2 = torch.zeros_like(done)
+    terminated = torch.zeros_like(done)
+    truncated = torch.zeros_like(done)
+    reward = torch.zeros_like(done, dtype=torch.float32)
+    over = torch.zeros_like(done)
+    # chains.MountainCarContinuousHeld.transforms[0]
+    for _ in range(8):
+        base = mountain_car_continuous_advance(params, position, velocity, action)
+        reward_2 = mountain_car_continuous_reward(action, base.terminated)
+        reward_3 = reward + reward_2
+        over_2 = over | base.done
+        position = torch.where(over.squeeze(-1), position, base.position)
+        velocity = torch.where(over.squeeze(-1), velocity, base.velocity)
+        done_2 = torch.where(over, done_2, base.done)
+        terminated = torch.where(over, terminated, base.terminated)
+        truncated = torch.where(over, truncated, base.truncated)
+        reward = torch.where(over, reward, reward_3)
+        over = over_2
+    # chains.MountainCarContinuousHeld.transforms[1]
+    next_is_init = torch.zeros_like(done_2)
+    # chains.MountainCarContinuousHeld.transforms[2]
+    next_step_count = step_count + 1
+    next_truncated = truncated | (next_step_count >= 125)
+    # chains.MountainCarContinuousHeld.transforms[3]
+    next_episode_reward = episode_reward + reward
+    return MountainCarContinuousHeldNext(
+        position=position, velocity=velocity, done=done_2 | next_truncated, terminated=terminated,
+        truncated=next_truncated, is_init=next_is_init, step_count=next_step_count,
+        episode_reward=next_episode_reward, reward=reward,
+    )
+
+
+class MountainCarContinuousHeld(
+    RenderedEnv["MountainCarContinuousHeldData", "MountainCarContinuousHeldSpecs"]
+):
+    """MountainCarContinuous whose actions are held for eight steps, so that random ones swing the car; 125
+    of them are the time limit of MountainCarContinuous-v0, which is 999 steps.
+
+    Transforms, in order: FrameSkipTransform, InitTracker, StepCounter, RewardSum.
+
+    Keys:
+        observation: float32 [*batch, 2] in [[-1.2, -0.07], [0.6, 0.07]]
+        position: float32 [*batch] in [-1.2, 0.6]
+        velocity: float32 [*batch] in [-0.07, 0.07]
+        is_init: bool [*batch, 1]; true right after a reset
+        step_count: int64 [*batch, 1]; steps since the last reset
+        episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        action: float32 [*batch, 1] in [-1, 1]
+        ("next", "reward"): float32 [*batch, 1]
+    """
+
+    params: MountainCarContinuousParams
+    _root_record = MountainCarContinuousHeldRoot
+    _frames_per_second: ClassVar[int] = 30
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
+
+    def __init__(
+        self, *, power: float = 0.0015, goal_position: float = 0.45, goal_velocity: float = 0.0,
+        batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+    ) -> None:
+        """MountainCarContinuous whose actions are held for eight steps, so that random ones swing the car; 125
+        of them are the time limit of MountainCarContinuous-v0, which is 999 steps.
+
+        Args:
+            power: acceleration at full strength (default 0.0015)
+            goal_position: position on the right hill that counts as arrival (default 0.45)
+            goal_velocity: least velocity at the goal (default 0.0)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
+        super().__init__(batch_size=batch_size, device=device)
+        self.params = MountainCarContinuousParams(
+            power=self._float("power", power),
+            goal_position=self._float("goal_position", goal_position),
+            goal_velocity=self._float("goal_velocity", goal_velocity),
+        )
+        self._build()
+
+    def _specs(self) -> EnvSpecs:
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(low=[-1.2, -0.07], high=[0.6, 0.07], shape=(2,), dtype=torch.float32),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
+        )
+        return EnvSpecs(
+            action=Composite(action=Bounded(low=-1.0, high=1.0, shape=(1,), dtype=torch.float32)),
+            observation=observation,
+            state=observation.select("position", "velocity", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
+
+    def _fresh(self) -> MountainCarContinuousHeldRoot:
+        return mountain_car_continuous_held_reset(
+            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
+            self._uniform((), torch.float32),
+        )
+
+    def _advance(
+        self, root: MountainCarContinuousHeldRoot, actions: tuple[Tensor, ...]
+    ) -> MountainCarContinuousHeldNext:
+        return mountain_car_continuous_held_advance(
+            self.params, root.position, root.velocity, root.done, root.step_count, root.episode_reward,
+            actions[0],
+        )
+
+    def _root_entries(self, root: MountainCarContinuousHeldRoot) -> dict[str, Any]:
+        return {
+            "observation": mountain_car_continuous_observe(root.position, root.velocity),
+            **root._asdict(),
+        }
+
+    def _next_entries(
+        self, root: MountainCarContinuousHeldRoot, actions: tuple[Tensor, ...],
+        next_: MountainCarContinuousHeldNext,
+    ) -> dict[str, Any]:
+        return {
+            "observation": mountain_car_continuous_observe(next_.position, next_.velocity),
+            **next_._asdict(),
+        }
+
+    def _picture(self, root: MountainCarContinuousHeldRoot) -> Picture:
+        return mountain_car_continuous_picture(mountain_car_continuous_render(self.params, root.position))
+
+
 if TYPE_CHECKING:
 
     class MountainCarTrainNextData(TypedTensorDict[
@@ -439,6 +624,46 @@ if TYPE_CHECKING:
     ):
         """The types of the specs and keys of `MountainCarContinuousTrain`."""
 
+    class MountainCarContinuousHeldNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
+        """The `"next"` part of `MountainCarContinuousHeldData`."""
+
+    class MountainCarContinuousHeldData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "action"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["next"], MountainCarContinuousHeldNextData,
+    ]):
+        """The tensordicts of `MountainCarContinuousHeld`, with their keys."""
+
+    class MountainCarContinuousHeldSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Bounded],
+        Observations[
+            Literal["observation", "position", "velocity", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
+        """The types of the specs and keys of `MountainCarContinuousHeld`."""
+
 else:
     MountainCarTrainNextData = MountainCarTrainData = MountainCarContinuousTrainNextData = TensorDict
-    MountainCarContinuousTrainData = TensorDict
+    MountainCarContinuousTrainData = MountainCarContinuousHeldNextData = TensorDict
+    MountainCarContinuousHeldData = TensorDict

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d0a46d2370bf01171f7efdb7c349a793717d0d04d62056bdb0969aa71b3de904
+# specgen: sha256=1214f9ca0fd7269b078f1e1fee115aa8809139c309b6228935192d2c4fcf710a
 """Deep deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DDPGPendulumConfig:
 
     seed: int = 0
     """all random numbers follow from it"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
@@ -51,27 +51,27 @@ class DDPGPendulumConfig:
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     sigma: float = 0.2
     """deviation of the noise on actions (>= 0)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.001
+    actor_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.001
+    critic_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -103,7 +103,7 @@ class DDPGPendulumConfig:
 
 def actor_network() -> ProbabilisticActor:
     """Make a network from `observation`, float32 [3], to `action`, float32 [1] in [-2, 2]."""
-    net = MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU)
+    net = MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU)
     module = SafeModule(net, in_keys=["observation"], out_keys=["param"])
     return ProbabilisticActor(
         module, in_keys=["param"], out_keys=["action"], distribution_class=TanhDelta,
@@ -116,7 +116,7 @@ def value_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b8f2f5c7e45f344ade6bf772983664027e403e42e0c2bd0de497ef3542e7f56
+# specgen: sha256=cec71bbb997dd053ae39b237d194a2d5a72abfe898846b64dd56f567bf06a508
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class DQNCartPoleConfig:
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 128
     """frames of an update (>= 1)"""
-    updates: int = 1
+    updates: int = 2
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.05
+    eps_end: float = 0.2
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 20_000
+    eps_frames: int = 8000
     """frames until `eps` is at its last value (>= 1)"""
-    tau: float = 0.01
+    tau: float = 0.003
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.005
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
@@ -67,7 +67,7 @@ class DQNCartPoleConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 4000
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
@@ -105,7 +105,7 @@ class DQNCartPoleConfig:
 def value_network() -> QValueActor:
     """Make a network from `observation`, float32 [4], to one value for each of 2 actions."""
     return QValueActor(
-        MLP(in_features=4, out_features=2, num_cells=[128, 128], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation"], action_space="categorical",
     )
 
@@ -146,9 +146,9 @@ class DQNCartPole:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.loss = DQNLoss(value_network=self.value_network, double_dqn=True).make_value_estimator(
-            ValueEstimators.TD0, gamma=config.gamma
-        )
+        self.loss = DQNLoss(
+            value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
+        ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.buffer = TensorDictReplayBuffer(

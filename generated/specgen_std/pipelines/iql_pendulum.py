@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9c3d0d678bbede2b985a818ef317feeaa01b2e546df2cd7ed2e26c8533e753fe
+# specgen: sha256=5acf9de799be2a80e105ecaf8cda7577637303761775a43540085727213e97f8
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class IQLPendulumConfig:
     """how much more better actions count; at 0 the policy imitates the data (>= 0)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    gamma: float = 0.99
+    gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
-    tau: float = 0.005
+    tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.0003
+    lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    total_updates: int = 50_000
+    total_updates: int = 20_000
     """updates (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """updates between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 2000
     """updates between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -86,7 +86,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-2, 2].
     """
     net = nn.Sequential(
-        MLP(in_features=3, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
@@ -102,7 +102,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
@@ -110,7 +110,7 @@ def qvalue_network() -> ValueOperator:
 def value_network() -> ValueOperator:
     """Make a network from `observation`, float32 [3], to `state_value`, float32 [1]."""
     return ValueOperator(
-        MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation"], out_keys=["state_value"],
     )
 

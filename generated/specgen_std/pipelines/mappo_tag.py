@@ -4,12 +4,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=218fe43a5df945ccc607f0c077c70d75a77e14c674edf25ae239b22bc267e0a8
+# specgen: sha256=18b8ed320f156a24ddb3dc9a4c6a0091ea5273d379e432cc091130f0e4ad7ced
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -49,27 +49,29 @@ class MAPPOTagConfig:
     """environments side by side (>= 1)"""
     num_steps: int = 25
     """steps of each environment between two updates of the policy (>= 1)"""
-    epochs: int = 10
+    epochs: int = 5
     """passes over each batch (>= 1)"""
-    minibatches: int = 4
+    minibatches: int = 2
     """updates of a pass; they divide num_envs * num_steps (>= 1)"""
     gamma: float = 0.95
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.9
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    adversary_lr: float = 0.0007
+    adversary_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    adversary_max_grad_norm: float = 0.5
+    adversary_max_grad_norm: float = 5.0
     """gradients are scaled down to this norm (> 0)"""
-    agent_lr: float = 0.0007
+    agent_lr: float = 0.002
     """step size of the optimizer (> 0)"""
-    agent_max_grad_norm: float = 0.5
+    agent_max_grad_norm: float = 5.0
     """gradients are scaled down to this norm (> 0)"""
     total_frames: int = 400_000
     """environment steps, of all environments together (>= 1)"""
-    evaluate_every: int = 40_000
+    stop_return: float = 20.0
+    """mean return of an evaluation that ends the training"""
+    evaluate_every: int = 16_000
     """frames between two evaluations (>= 1)"""
-    evaluate_episodes: int = 50
+    evaluate_episodes: int = 200
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 40_000
     """frames between two checkpoints (>= 1)"""
@@ -90,6 +92,7 @@ class MAPPOTagConfig:
         float_param("agent_lr", self.agent_lr, above=0)
         float_param("agent_max_grad_norm", self.agent_max_grad_norm, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
+        float_param("stop_return", self.stop_return)
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
@@ -169,6 +172,21 @@ class MAPPOTag:
         "agent": ("agent", "episode_reward"),
     }
 
+    stored: ClassVar[Sequence[NestedKey]] = (
+        ("adversary", "observation"),
+        ("adversary", "action"),
+        ("agent", "observation"),
+        ("agent", "action"),
+        ("adversary", "advantage"),
+        ("adversary", "value_target"),
+        ("adversary", "state_value"),
+        ("adversary", "action_log_prob"),
+        ("agent", "advantage"),
+        ("agent", "value_target"),
+        ("agent", "state_value"),
+        ("agent", "action_log_prob"),
+    )
+
     def __init__(self, config: MAPPOTagConfig | None = None) -> None:
         config = MAPPOTagConfig() if config is None else config
         self.device = available_device("device", config.device)
@@ -190,6 +208,7 @@ class MAPPOTag:
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
             critic_network=self.adversary_critic_network,
+            loss_critic_type="l2",
             entropy_coeff=config.adversary_entropy_coeff,
         ).make_value_estimator(ValueEstimators.MAGAE, gamma=config.gamma, lmbda=config.lmbda)
         self.adversary_loss.set_keys(
@@ -207,6 +226,7 @@ class MAPPOTag:
         self.agent_loss = MAPPOLoss(
             actor_network=self.agent_actor_network,
             critic_network=self.agent_critic_network,
+            loss_critic_type="l2",
             entropy_coeff=config.agent_entropy_coeff,
         ).make_value_estimator(ValueEstimators.MAGAE, gamma=config.gamma, lmbda=config.lmbda)
         self.agent_loss.set_keys(
@@ -339,7 +359,7 @@ def update(parts: MAPPOTag, batch: TensorDictBase) -> MAPPOTagMetrics:
 def train(
     config: MAPPOTagConfig = MAPPOTagConfig(), *, folder: Path = Path("runs/mappo_tag"), resume: bool = False,
 ) -> MAPPOTag:
-    """Train until `total_frames` are over.
+    """Train until `total_frames` are over, or an evaluation reaches `stop_return`.
 
     Args:
         config: hyper-parameters.
@@ -359,6 +379,7 @@ def train(
         keep=2,
         returns={f"{name}_return": key for name, key in parts.returns.items()},
         may_change=(
+            "stop_return",
             "evaluate_every",
             "evaluate_episodes",
             "checkpoint_every",
@@ -370,7 +391,7 @@ def train(
         ),
     ) as run:
         batches = iter(parts.collector)
-        while run.frames < config.total_frames:
+        while run.frames < config.total_frames and run.best < config.stop_return:
             parts.adversary_optimizer.param_groups[0]["lr"] = config.adversary_lr
             parts.agent_optimizer.param_groups[0]["lr"] = config.agent_lr
             # act
@@ -382,7 +403,7 @@ def train(
                 parts.agent_estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch,
+                batch.select(*parts.stored),
                 config.num_envs * config.num_steps // config.minibatches,
                 generator=parts.shuffling,
                 epochs=config.epochs,
@@ -393,6 +414,7 @@ def train(
                 scores = evaluate(
                     parts.eval_env, parts.policy, seed=stream(config.seed, f"evaluate/{run.frames}"),
                     episodes=config.evaluate_episodes, returns=parts.returns,
+                    exploration=ExplorationType.RANDOM,
                 )
                 run.best = max(run.best, scores["adversary"])
                 run.log(**{f"{name}_evaluation": score for name, score in scores.items()})

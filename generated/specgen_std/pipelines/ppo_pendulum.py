@@ -4,16 +4,16 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ffa22d3a4cff66a354dc0e25827ec93612248d18570655bca671ef016a33151b
+# specgen: sha256=0b68080c2af70142c5f566d8459a14ebee84f2411aaaba12d2d8192387772700
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
     minibatches, stream,
 )
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -47,13 +47,13 @@ class PPOPendulumConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
-    num_steps: int = 128
+    num_steps: int = 64
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 128
+    minibatch_size: int = 512
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_scale: float = 0.6
     """standard deviation of the policy at first, before squashing (> 0)"""
@@ -61,21 +61,21 @@ class PPOPendulumConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.003
     """step size of the optimizer (> 0)"""
     lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
     max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 300_000
+    total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 15_000
+    evaluate_every: int = 7500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 30_000
+    checkpoint_every: int = 15_000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -132,6 +132,15 @@ class PPOPendulum:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOPendulumConfig | None = None) -> None:
         config = PPOPendulumConfig() if config is None else config
@@ -271,7 +280,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7b01c15cadac5c65503c37ed219d559bfa687c69b40de03b225177c0cc572ad0
+# specgen: sha256=6493c001a3534c4dee5c0c4be9e561be43ea745d944518a97ea6baa6195591b4
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
-from specgen_std.chains.mountain_car import MountainCarContinuousTrain
+from specgen_std.chains.mountain_car import MountainCarContinuousHeld
 from specgen_std.losses.sac import SACLoss
 
 __all__ = ["SACMountainCar", "SACMountainCarConfig", "SACMountainCarMetrics", "train", "update"]
@@ -40,39 +40,39 @@ class SACMountainCarConfig:
 
     seed: int = 0
     """all random numbers follow from it"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
-    num_steps: int = 8
+    num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
-    capacity: int = 200_000
+    capacity: int = 50_000
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    updates: int = 32
+    updates: int = 4
     """updates for each batch that is collected (>= 1)"""
-    warm_up_frames: int = 256
+    warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.999
+    gamma: float = 0.99
     """discount of one step (>= 0, <= 1)"""
-    random_frames: int = 5000
+    random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.0003
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.0003
+    critic_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    temperature_lr: float = 0.0003
+    temperature_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    total_frames: int = 100_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 90.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 5000
+    evaluate_every: int = 1500
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 10_000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -107,7 +107,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-1, 1].
     """
     net = nn.Sequential(
-        MLP(in_features=2, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=2, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
@@ -123,13 +123,16 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 
 
 class SACMountainCar:
     """Soft actor-critic on the continuous mountain car.
+
+    Each action is held for eight steps: drawn anew at every step, random ones hardly ever reach the
+    goal.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
@@ -148,9 +151,9 @@ class SACMountainCar:
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarContinuousTrain(batch_size=[config.num_envs], device=self.device)
+        self.env = MountainCarContinuousHeld(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarContinuousTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env = MountainCarContinuousHeld(batch_size=[config.evaluate_episodes], device=self.device)
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.qvalue_network = qvalue_network().to(self.device)

@@ -56,6 +56,7 @@ from specgen_runtime.modules.safe import (
     SafeProbabilisticTensorDictSequential,
     SafeSequential,
 )
+from specgen_runtime.modules.trunk import Trunk, own_parameters
 
 __all__ = [
     "GRU",
@@ -111,6 +112,7 @@ __all__ = [
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
+    "Trunk",
     "ValueOperator",
     "action_index",
     "as_qvalue_ensemble",
@@ -119,6 +121,7 @@ __all__ = [
     "gSDEModule",
     "get_primers_from_module",
     "orthogonal",
+    "own_parameters",
     "recurrent_mode",
     "reset_noise",
     "set_recurrent_mode",

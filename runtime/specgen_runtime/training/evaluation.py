@@ -63,13 +63,13 @@ def evaluate(
     ones; it is reset and run again until there are enough.
 
     The environment is seeded and is one of its own: a training's environment would go on from elsewhere, and one that
-    learns (a normaliser) has to be frozen. Torch's global generators are as before; modules are in evaluation mode
-    meanwhile.
+    learns (a normaliser) has to be frozen. Torch's global generators and those of the policy's modules are as before;
+    modules are in evaluation mode meanwhile.
 
     Args:
         env: any environment.
         policy: what `EnvBase.rollout` takes.
-        seed: of the environment, and of torch's global generators meanwhile.
+        seed: of the environment, and of torch's global generators and those of the policy meanwhile.
         episodes: how many; None is one for each row of the batch.
         max_steps: steps after which an episode counts as it is. None waits for its end.
         returns: the key of the sum of rewards (`RewardSum`). Where the environment has it not, the reward beside it
@@ -127,10 +127,15 @@ def _first_episodes(
 
 @contextmanager
 def evaluation_mode(policy: Any, seed: int) -> Iterator[None]:
-    """Inside, torch's global generators are seeded and the policy's modules in evaluation mode; behind it all is as before."""
+    """Inside, torch's global generators and those of the policy's modules are seeded, and the modules in evaluation mode;
+    behind it all is as before.
+    """
     before = global_random_state()
     training = [module for module in _modules(policy) if module.training]
+    own = {generator: generator.get_state() for generator in _generators(policy)}
     torch.manual_seed(seed)
+    for generator in own:
+        generator.manual_seed(seed)
     for module in training:
         module.training = False
     try:
@@ -138,8 +143,16 @@ def evaluation_mode(policy: Any, seed: int) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+        for generator, state in own.items():
+            generator.set_state(state)
         set_global_random_state(before)
 
 
 def _modules(policy: Any) -> Iterator[nn.Module]:
     return policy.modules() if isinstance(policy, nn.Module) else iter(())
+
+
+def _generators(policy: Any) -> set[torch.Generator]:
+    """What modules of the policy draw from, where that is not a global generator."""
+    found = (getattr(module, "generator", None) for module in _modules(policy))
+    return {generator for generator in found if isinstance(generator, torch.Generator)}

@@ -96,6 +96,12 @@ INIT_GAIN = Fact(
     "init_gain", "float", "factor of the first weights of hidden layers", _POSITIVE, called="gain"
 )
 HEAD_GAIN = Fact("head_gain", "float", "factor of the first weights of the last layer", _POSITIVE)
+DROPOUT = Fact(
+    "dropout",
+    "float",
+    "how likely an output of a hidden layer is left out in training",
+    ((">=", 0.0), ("<", 1.0)),
+)
 ATOMS = Fact("atoms", "int", "values whose probabilities the network gives", ((">=", 2.0),))
 V_MIN = Fact("v_min", "float", "the lowest of these values", called="low")
 V_MAX = Fact("v_max", "float", "the highest of these values", called="high")

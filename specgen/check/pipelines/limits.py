@@ -13,7 +13,8 @@ from specgen.check.pipelines.fields import (
     TOTAL_UPDATES,
     Fact,
 )
-from specgen.check.pipelines.model import Limits, PipelineData, RecordedData
+from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.model import PipelineData, RecordedData
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_values as value_rules

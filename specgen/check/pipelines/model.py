@@ -9,6 +9,8 @@ from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.limits_model import Limits
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -120,30 +122,22 @@ class PipelineNetwork:
         role: the loss's network.
         group: the agents that it is of; None where there is one only.
         per: how those share it.
-        inputs: what it reads, in order.
-        cells: the sizes of its hidden layers.
-        activation: what stands behind each.
-        layer_norm: whether each is normalised.
+        layers: its layers in front of the head.
         outputs: how many numbers its last layer gives.
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
-        orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
     """
 
     name: str
     role: LossNetwork
-    inputs: tuple[Entry, ...]
-    cells: tuple[int | Setting, ...]
-    activation: str
-    layer_norm: bool
+    layers: Layers
     outputs: int
     head: PolicyHead | QValueHead | ValueHead
     doc: str
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
-    orthogonal: tuple[Setting, Setting] | None = None
 
     @property
     def attribute(self) -> str:
@@ -340,32 +334,6 @@ class PipelineOptimizer:
     every: Setting | None
     max_grad_norm: Setting | None
     span: Span
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When training is looked at, kept and ended.
-
-    Attributes:
-        frames, updates: how long it goes on; one of them is None where the other says it.
-        stop_return: the mean return of an evaluation that ends it.
-        evaluate_every: frames, or updates where data are recorded, between two evaluations.
-        episodes: episodes of an evaluation.
-        deterministic: whether the policy takes its likeliest action there.
-        checkpoint_every: frames, or updates, between two checkpoints.
-        keep: how many checkpoints are kept.
-        measured: of groups of agents, that whose return it is.
-    """
-
-    frames: Setting | None
-    updates: Setting | None
-    stop_return: Setting | None
-    evaluate_every: Setting
-    episodes: Setting
-    deterministic: bool
-    checkpoint_every: Setting
-    keep: int
-    measured: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
-from specgen.check.pipelines.assigned import assigned
+from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
@@ -20,11 +20,11 @@ from specgen.check.pipelines.episodes import check_episodes, check_evaluation, c
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Limits,
     OnPolicyData,
     PipelineData,
     PipelineLoss,
@@ -36,7 +36,9 @@ from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
+from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
@@ -127,6 +129,8 @@ class _Pipeline:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
+        if data is not None and acting is not None:
+            check_sequences(self.file, self.path, losses, acting, data, self.sink)
         if data is None or acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
@@ -205,13 +209,17 @@ class _Pipeline:
         pipeline = self.pipeline
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
-        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        roles = {name for one in arguments for name in names_of(one)}
+        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.numbers, self.sink)
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
+        trunks = reader.trunks()
         if declared is None:
             return None
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
-            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
-            networks = reader.networks()
+            networks = NetworkReader(
+                self.file, self.path, pipeline, env, one, names, trunks, self.numbers, self.sink
+            ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline, CollectingWorkers, RecordedData
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
-
-
-def env_made(env: PipelineEnv, size: str, device: str) -> Code:
-    """The call that makes so many of an environment, as one."""
-    name, words = _env_words(env, size, device)
-    return using(f"{name}({', '.join(words)})", name, env.name)
-
-
-def _env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:
-    """What makes so many of an environment, and its arguments."""
-    if not env.single:
-        given = [f"{name}={literal(value)}" for name, value in env.arguments.items()]
-        return env.name, [*given, f"batch_size=[{size}]", f"device={device}"]
-    kwargs = [f"create_env_kwargs={literal(dict(env.arguments))}"] if env.arguments else []
-    return "SerialEnv", [size, env.name, *kwargs, f"device={device}"]
-
-
-def specs_of(pipeline: CheckedPipeline) -> str:
-    """The environment of the parts whose specs are asked for: that of evaluations where the other ones are elsewhere."""
-    elsewhere = isinstance(pipeline.data, RecordedData) or pipeline.workers is not None
-    return "self.eval_env" if elsewhere else "self.env"
+from specgen.plan.pipelines.environments import env_words
 
 
 def collector_made(pipeline: CheckedPipeline) -> Code:
@@ -42,10 +22,12 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
     if workers is not None:
         what = _COLLECTORS[workers.kind, workers.sync]
         size = f"{number} // config.{workers.count.name}"
-        name, given = _env_words(pipeline.env, size, f"self.{device_of(pipeline, 'env')}")
+        name, given = env_words(pipeline.env, size, f"self.{device_of(pipeline, 'env')}")
         uses = [what, "partial", name, pipeline.env.name]
         words = [f"partial({', '.join((name, *given))})", "self.policy", *_counted(workers)]
         further = list(_sent(workers))
+        if are_recurrent(pipeline.networks):
+            further.append("auto_register_policy_transforms=True")
     words += [f"frames_per_batch={number} * config.{data.num_steps.name}", "total_frames=-1", *further]
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:

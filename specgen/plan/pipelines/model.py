@@ -52,6 +52,8 @@ class UpdatePlan:
 
     Attributes:
         losses: the losses.
+        once: the trunks that several networks stand on, which are run once for all of them.
+        batch: the batch dimensions of what it is given.
         terms: their terms that are summed in each update.
         delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
         optimizers: the attributes of the optimizers.
@@ -61,6 +63,8 @@ class UpdatePlan:
     """
 
     losses: tuple[LossPlan, ...]
+    once: tuple[str, ...]
+    batch: str
     terms: tuple[Text, ...]
     delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
     optimizers: tuple[str, ...]
@@ -91,7 +95,8 @@ class LoopPlan:
         scheduled: statements that set numbers which change in training, by the counter.
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
         estimators: their attributes.
-        minibatch: the frames of an update, of on-policy data.
+        minibatches: the function that cuts on-policy data: into frames, or into environments with all their steps.
+        minibatch: how many of them an update has.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
@@ -108,6 +113,7 @@ class LoopPlan:
     scheduled: tuple[Text, ...]
     estimated: str | None
     estimators: tuple[str, ...]
+    minibatches: str
     minibatch: Text
     multi_step: bool
     prioritized: bool
@@ -127,7 +133,7 @@ class PipelinePlan:
         doc: what the pipeline is.
         config: its hyper-parameters.
         networks: the functions that make its networks.
-        stored: the keys that the buffer keeps; empty where nothing is stored.
+        stored: the keys that the buffer, or a minibatch, holds; empty where data are recorded.
         recorded: the keys that recorded data have, each with its dtype and shape.
         devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.

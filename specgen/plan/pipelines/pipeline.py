@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
@@ -17,18 +18,13 @@ from specgen.code import using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted
 from specgen.plan.docs import wrapped
+from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
-from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import (
-    acting_copies,
-    optimizer_part,
-    parts_of,
-    recorded_entries,
-    state_of,
-    stored_keys,
-)
+from specgen.plan.pipelines.networks import network_function, trunk_function
+from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -41,7 +37,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
         config=config,
-        networks=tuple(network_function(network, config.name) for network in pipeline.networks),
+        networks=tuple(_functions(pipeline, config.name)),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
         devices=tuple(device_parts(pipeline)),
@@ -59,6 +55,14 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
+
+
+def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]:
+    """The functions that make trunks and networks."""
+    for trunk in trunks_of(pipeline.networks):
+        yield trunk_function(trunk, users_of(trunk, pipeline.networks), config)
+    for network in pipeline.networks:
+        yield network_function(network, config)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -84,6 +88,10 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         size, count = data.minibatch_size, data.minibatches
         if size is not None:
             minibatch = f"config.{size.name}"
+            if are_recurrent(pipeline.networks):
+                minibatch += f" // config.{data.num_steps.name}"
+        elif count is not None and are_recurrent(pipeline.networks):
+            minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
     total = limits.updates if unit == "updates" else limits.frames
@@ -97,6 +105,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
         estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
+        minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
         minibatch=minibatch,
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
@@ -170,12 +179,10 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):
-        yield "minibatches"
-    else:
-        yield from ("ClassVar", "NestedKey")
-    if isinstance(pipeline.data, ReplayData):
-        yield "Sequence"
-    if pipeline.groups:
+        yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
+    if stored_keys(pipeline):
+        yield from ("ClassVar", "NestedKey", "Sequence")
+    if pipeline.groups or isinstance(pipeline.data, RecordedData):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"

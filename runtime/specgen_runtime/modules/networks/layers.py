@@ -57,7 +57,7 @@ class OneHot(nn.Module):
         if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
             raise TypeError(f"OneHot takes integers, got {index.dtype}")
         made = torch.zeros((*index.shape, self.num_classes), device=index.device)
-        return made.scatter_(-1, index.long().unsqueeze(-1), 1.0)
+        return made.scatter(-1, index.long().unsqueeze(-1), 1.0)
 
     def extra_repr(self) -> str:
         """The number of classes."""

@@ -1,0 +1,36 @@
+"""When the training of a pipeline is looked at, kept and ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from specgen.values import dataclass
+
+if TYPE_CHECKING:
+    from specgen.check.pipelines.model import Setting
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When training is looked at, kept and ended.
+
+    Attributes:
+        frames, updates: how long it goes on; one of them is None where the other says it.
+        stop_return: the mean return of an evaluation that ends it.
+        evaluate_every: frames, or updates where data are recorded, between two evaluations.
+        episodes: episodes of an evaluation.
+        deterministic: whether the policy takes its likeliest action there.
+        checkpoint_every: frames, or updates, between two checkpoints.
+        keep: how many checkpoints are kept.
+        measured: of groups of agents, that whose return it is.
+    """
+
+    frames: Setting | None
+    updates: Setting | None
+    stop_return: Setting | None
+    evaluate_every: Setting
+    episodes: Setting
+    deterministic: bool
+    checkpoint_every: Setting
+    keep: int
+    measured: str | None = None
