@@ -313,6 +313,20 @@ class Checkpoint(Declaration):
     keep: int = 2
 
 
+class Bonus(Declaration):
+    """A bonus on the reward: what a loss gives for each sample.
+
+    Attributes:
+        from_: the loss (`from`), or one of its metrics: `bonus.prediction_error`.
+        coeff: what it is multiplied with; 1 by default.
+        normalize: whether it is divided by the deviation of its discounted sums.
+    """
+
+    from_: str | None = Field(default=None, alias="from")
+    coeff: Quantity | None = None
+    normalize: bool = False
+
+
 class Devices(Declaration):
     """Where the parts lie, each as torch names it; by default the CPU.
 
@@ -354,7 +368,9 @@ class Pipeline(DeclaredClass):
         evaluate: how the policy is evaluated.
         stop: when the training ends.
         checkpoint: what is kept of it.
+        reward: bonuses that are added to the reward before values are estimated, by name.
         device: where it runs: one device, or one for each part.
+        precision: of what networks compute; log-probabilities, losses and values have full precision.
         seed: all random numbers follow from it.
     """
 
@@ -371,10 +387,14 @@ class Pipeline(DeclaredClass):
     value_estimator: Estimating | None = None
     data: Data | None = None
     workers: Workers | None = None
+    reward: dict[str, Annotated[SerializeAsAny[Bonus], WrapValidator(_unless_dropped)]] = Field(
+        default_factory=dict
+    )
     target_updater: TargetUpdate | None = None
     optimizer: OptimizerField | None = None
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
     device: Annotated[str | Devices | None, Field(union_mode="left_to_right")] = None
+    precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0

@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
@@ -70,6 +71,7 @@ __all__ = [
     "ActorValueOperator",
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "Categorical",
     "Conv3dNet",
     "ConvNet",

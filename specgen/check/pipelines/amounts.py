@@ -191,6 +191,8 @@ def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
         yield pipeline.data.beta
     for optimizer in pipeline.optimizers:
         yield optimizer.lr
+    for bonus in pipeline.bonuses:
+        yield bonus.coeff
 
 
 def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:

@@ -114,6 +114,9 @@ OPTIMIZER_ALPHA = Fact(
 FIXED_SCALE = Fact(
     "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
 )
+BONUS_COEFF = Fact(
+    "coeff", "float", "what the bonus on the reward is multiplied with", _POSITIVE, scheduled=True
+)
 TARGETS_EVERY = Fact(
     "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )

@@ -99,6 +99,7 @@ class LayersReader:
                 "networks", name, "dropout", owner=name.replace(".", "_"), fact=DROPOUT
             ),
             orthogonal=own.orthogonal(),
+            precision=self.file.module.pipelines[self.path[1]].precision,
         )
 
     def _span(self, name: str, *field: str | int) -> Span:

@@ -53,6 +53,7 @@ class Layers:
         layer_norm: whether outputs of hidden layers are normalised.
         dropout: how likely each output of a hidden layer is left out in training.
         orthogonal: the gains of hidden layers and of the last one, where first weights are orthogonal.
+        precision: of what they compute, but for the recurrent layer.
     """
 
     inputs: tuple[Entry, ...]
@@ -66,6 +67,7 @@ class Layers:
     layer_norm: bool
     dropout: Setting | None
     orthogonal: tuple[Setting, Setting] | None
+    precision: Literal["float32", "bfloat16"]
 
     @property
     def reads(self) -> tuple[Entry, ...]:

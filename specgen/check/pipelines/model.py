@@ -7,10 +7,12 @@ from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
+from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -114,6 +116,14 @@ class ValueHead:
 
 
 @dataclass(frozen=True)
+class FeatureHead:
+    """The head of a module of tensors: numbers that only its loss knows."""
+
+
+Head = PolicyHead | QValueHead | ValueHead | FeatureHead
+
+
+@dataclass(frozen=True)
 class PipelineNetwork:
     """A network of a pipeline.
 
@@ -133,7 +143,7 @@ class PipelineNetwork:
     role: LossNetwork
     layers: Layers
     outputs: int
-    head: PolicyHead | QValueHead | ValueHead
+    head: Head
     doc: str
     span: Span
     group: AgentGroup | None = None
@@ -180,7 +190,8 @@ class PipelineLoss:
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
-        terms, metrics: the names of those that it has with these arguments.
+        terms, metrics: the names of those that it has with these arguments; metrics are means.
+        each: the metrics that are numbers of each sample.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
@@ -202,6 +213,7 @@ class PipelineLoss:
     draws: bool
     span: Span
     estimation: Estimation | None = None
+    each: tuple[str, ...] = ()
 
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
@@ -286,23 +298,6 @@ PipelineData = OnPolicyData | ReplayData | RecordedData
 
 
 @dataclass(frozen=True)
-class CollectingWorkers:
-    """Processes that collect.
-
-    Attributes:
-        kind: `processes` of this machine, or actors of `ray`.
-        count: how many.
-        sync: whether a batch waits for all of them.
-        resources: what each actor asks for, by what Ray calls it.
-    """
-
-    kind: Literal["processes", "ray"]
-    count: Setting
-    sync: bool
-    resources: Mapping[str, Setting]
-
-
-@dataclass(frozen=True)
 class TargetUpdates:
     """How target parameters follow: `soft` by a fraction, `hard` every so many updates; `every` lie between two steps."""
 
@@ -364,6 +359,7 @@ class CheckedPipeline:
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
         workers: the processes that collect; None where the one that learns does.
+        bonuses: what is added to the reward.
     """
 
     name: str
@@ -380,6 +376,7 @@ class CheckedPipeline:
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
+    bonuses: tuple[PipelineBonus, ...]
     seed: int
     workers: CollectingWorkers | None = None
 

@@ -11,6 +11,7 @@ from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned, names_of
+from specgen.check.pipelines.bonuses import BonusReader
 from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
@@ -131,7 +132,12 @@ class _Pipeline:
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
-        if data is None or acting is None or limits is None:
+        if data is None:
+            return None
+        bonuses = tuple(
+            BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
+        )
+        if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
         rows = tuple(written(env, acting.networks, losses, data))
@@ -155,6 +161,7 @@ class _Pipeline:
             optimizers=optimizers,
             limits=replace(limits, measured=measured),
             devices=devices,
+            bonuses=bonuses,
             seed=pipeline.seed,
             workers=workers,
         )

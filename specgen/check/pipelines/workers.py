@@ -8,8 +8,9 @@ from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import CollectingWorkers, PipelineData, PipelineLoss, RecordedData
+from specgen.check.pipelines.model import PipelineData, PipelineLoss, RecordedData
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import CheckedPipeline, CollectingWorkers, RecordedData
+from specgen.check.pipelines.model import CheckedPipeline, RecordedData
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of

@@ -6,6 +6,7 @@ from specgen.check.pipelines.model import CheckedPipeline
 from specgen.imported import Import
 
 _TRAINING = (
+    "RewardBonus",
     "Run",
     "available_device",
     "command_line",
@@ -23,6 +24,7 @@ _TRAINING = (
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "ConvNet",
     "Delta",
     "DistributionalQValueActor",

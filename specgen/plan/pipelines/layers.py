@@ -67,6 +67,7 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     uses.add(name)
     made = f"{name}({', '.join((*words, *_hidden(layers, cells, cells)))})"
     net = _weights(layers, made if not front else f"nn.Sequential({', '.join((*front, made))})", uses)
+    net = _cast(layers, net, uses)
     return MadeLayers(tuple(modules), net, tuple(reads), frozenset(uses))
 
 
@@ -84,6 +85,7 @@ def trunk_layers(trunk: PipelineTrunk) -> MadeLayers:
         uses |= {"SafeModule", "nn"}
         one = layers if layers.orthogonal is None else replace(layers, orthogonal=(layers.orthogonal[0],) * 2)
         net = _weights(one, front[0] if len(front) == 1 else f"nn.Sequential({', '.join(front)})", uses)
+        net = _cast(layers, net, uses)
         modules.append(f"SafeModule({net}, in_keys=[{', '.join(reads)}], out_keys=[{key}])")
     return MadeLayers(tuple(modules), "", (), frozenset(uses))
 
@@ -116,6 +118,7 @@ def _front(
         inner = key_text(inner_key(name, "inputs"))
         uses.add("SafeModule")
         whole = front[0] if len(front) == 1 else f"nn.Sequential({', '.join(front)})"
+        whole = _cast(layers, whole, uses)
         modules.append(f"SafeModule({whole}, in_keys=[{', '.join(reads)}], out_keys=[{inner}])")
         reads = [inner]
     features = key_text(inner_key(name, "features" if last else "memory"))
@@ -175,6 +178,14 @@ def _hidden(layers: Layers, hidden: list[str], activated: list[str]) -> list[str
     if layers.dropout is not None:
         words.append(f"dropout=config.{layers.dropout.name}")
     return words
+
+
+def _cast(layers: Layers, made: str, uses: set[str]) -> str:
+    """The layers, in a lower precision where they have such."""
+    if layers.precision == "float32":
+        return made
+    uses |= {"Autocast", "torch"}
+    return f"Autocast({made}, torch.{layers.precision})"
 
 
 def _weights(layers: Layers, made: str, uses: set[str]) -> str:

@@ -103,6 +103,7 @@ class LoopPlan:
         returns: of groups of agents, each one's name and the key of its returns.
         measured: the group by whose evaluation parameters are judged; empty without groups.
         cast: what stands behind data that come to the losses, `.to(parts.device)`; empty where they are there.
+        bonuses: statements that add to the rewards of a batch.
         copies: statements that give acting networks the weights that were learned.
     """
 
@@ -121,6 +122,7 @@ class LoopPlan:
     returns: tuple[tuple[str, Text], ...]
     measured: str
     cast: str
+    bonuses: tuple[str, ...]
     copies: tuple[str, ...]
 
 

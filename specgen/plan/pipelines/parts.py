@@ -75,6 +75,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
             yield made_part(f"{part}.generator", using("self.drawing"))
         if loss in pipeline.estimated:
             yield made_part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for bonus in pipeline.bonuses:
+        given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
+        given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
+        added = f"RewardBonus({given}).to({learning})"
+        yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
@@ -129,6 +134,7 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
     names = [loss.part("loss") for loss in pipeline.losses]
+    names += [f"{bonus.name}_reward" for bonus in pipeline.bonuses]
     names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
@@ -240,9 +246,9 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        if len(mine) == len(loss.trainable) and (
-            len(pipeline.losses) == 1 or not trunks_of(pipeline.networks)
-        ):
+        whole = all(one.role.trains for one in loss.networks)
+        whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
+        if whole and len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
             continue
         # members are copies that the loss makes; a single network keeps its own parameters

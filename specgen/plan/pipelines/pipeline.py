@@ -16,7 +16,7 @@ from specgen.check.pipelines.model import (
 )
 from specgen.code import using
 from specgen.expr.symbols import Key
-from specgen.literals import formatted
+from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.config import config_plan
@@ -113,6 +113,10 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
         cast=to_loss(pipeline),
+        bonuses=tuple(
+            f"parts.{one.name}_reward(batch, parts.{one.loss}_loss(batch)[{literal(one.metric)}])"
+            for one in pipeline.bonuses
+        ),
         copies=tuple(
             f"load_weights(parts.acting_{one.attribute}, parts.{one.attribute})"
             for one in acting_copies(pipeline)
@@ -136,6 +140,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
             yield f"parts.exploration.eps.fill_({amount(exploration.amount, unit, total)})"
         else:
             yield f"parts.exploration.sigma.fill_({amount(exploration.amount, unit, total)})"
+    for bonus in pipeline.bonuses:
+        yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
     data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
@@ -165,6 +171,8 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
                 yield norm.name
     if pipeline.acting.exploration is not None:
         yield from _names(pipeline.acting.exploration.amount)
+    for bonus in pipeline.bonuses:
+        yield from _names(bonus.coeff)
 
 
 def _names(number: Amount) -> Iterator[str]:
@@ -189,6 +197,9 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     for one in pipeline.optimizers:
         if one.lr.schedule is not None:
             yield one.lr.schedule
+    for bonus in pipeline.bonuses:
+        if bonus.coeff.schedule is not None:
+            yield bonus.coeff.schedule
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount.schedule is not None:
         yield exploration.amount.schedule
