@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctio
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
 from specgen.schema.pipeline_networks import NetworkBody, Quantity
+from specgen.schema.pipeline_workers import Workers
 
 
 def names_losses(keys: Iterable[str]) -> bool:
@@ -89,6 +90,7 @@ class OnPolicy(Declaration):
         epochs: passes over each batch.
         minibatch_size: frames of an update.
         minibatches: how many of them there are in a pass; in place of `minibatch_size`.
+        until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
     """
 
     num_envs: Quantity | None = None
@@ -96,6 +98,7 @@ class OnPolicy(Declaration):
     epochs: Quantity | None = None
     minibatch_size: Quantity | None = None
     minibatches: Quantity | None = None
+    until: str | None = None
 
 
 class Prioritized(Declaration):
@@ -251,24 +254,6 @@ OptimizerField = Annotated[
 ]
 
 
-class Workers(Declaration):
-    """Processes that collect, each with a part of the environments: on this machine, or on a cluster.
-
-    Attributes:
-        processes: how many, on this machine.
-        ray: how many, as actors of a Ray cluster.
-        cpus: processors of each actor.
-        gpus: GPUs of each actor; a fraction is a part of one.
-        sync: whether a batch waits for all of them; else it is of the one that is ready first.
-    """
-
-    processes: Quantity | None = None
-    ray: Quantity | None = None
-    cpus: Quantity | None = None
-    gpus: Quantity | None = None
-    sync: bool = True
-
-
 class Evaluate(Declaration):
     """How the policy is evaluated.
 
@@ -293,11 +278,13 @@ class Stop(Declaration):
     Attributes:
         frames: environment steps, of all environments together.
         updates: steps of the optimizer.
+        hours: of training, those before a resume included.
         return_: the mean return of an evaluation (`return`).
     """
 
     frames: Quantity | None = None
     updates: Quantity | None = None
+    hours: Quantity | None = None
     return_: Quantity | None = Field(default=None, alias="return")
 
 
@@ -307,10 +294,12 @@ class Checkpoint(Declaration):
     Attributes:
         every: frames between two checkpoints; updates, where the data are recorded.
         keep: how many of the last ones.
+        buffer: whether they hold the replay buffer; without it a resumed training fills a new one first.
     """
 
     every: Quantity | None = None
     keep: int = 2
+    buffer: bool = True
 
 
 class Bonus(Declaration):

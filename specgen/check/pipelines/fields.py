@@ -130,6 +130,9 @@ TOTAL_UPDATES = Fact("total_updates", "int", "updates", _COUNT, called="updates"
 STOP_RETURN = Fact(
     "stop_return", "float", "mean return of an evaluation that ends the training", called="return"
 )
+STOP_HOURS = Fact(
+    "stop_hours", "float", "hours after which the training ends at the latest", _POSITIVE, called="hours"
+)
 EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
 EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")
 CHECKPOINT_EVERY = Fact("checkpoint_every", "int", "{unit} between two checkpoints", _COUNT, called="every")

@@ -166,7 +166,7 @@ class Numbers:
         if expr is None:
             return None
         if isinstance(expr, tree.Literal | tree.Unary):  # `200_000`, which YAML takes for text
-            setting = self._argument(node, expr, fact, owner)
+            setting = self.argument(node, expr, fact, owner)
             return None if setting is None else Amount(setting)
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in SCHEDULES)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in SCHEDULES:
@@ -194,19 +194,19 @@ class Numbers:
                 )
             )
             return None
-        first = self._argument(node, given["first"], fact, owner)
-        last = self._argument(node, given["end"], fact.ending(), owner)
+        first = self.argument(node, given["first"], fact, owner)
+        last = self.argument(node, given["end"], fact.ending(), owner)
         over: Setting | None = None
         if "over" in given:
-            over = self._argument(node, given["over"], fact.lasting(), owner)
+            over = self.argument(node, given["over"], fact.lasting(), owner)
             if over is None:
                 return None
         if first is None or last is None:
             return None
         return Amount(first, name, (last, over))
 
-    def _argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str) -> Setting | None:
-        """A number that a schedule is called with."""
+    def argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str = "") -> Setting | None:
+        """A number within an expression, such as one that a schedule is called with."""
         span = node.span_of(expr.start, expr.end)
         if isinstance(expr, tree.Name) and expr.path in self._declared:
             return self._in_range(self._declared[expr.path], fact, span)

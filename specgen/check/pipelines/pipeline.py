@@ -40,6 +40,7 @@ from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
+from specgen.check.pipelines.until import read_until
 from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
@@ -134,6 +135,7 @@ class _Pipeline:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
         if data is None:
             return None
+        until = read_until(self.file, self.path, losses, self.numbers, self.sink)
         bonuses = tuple(
             BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
         )
@@ -159,7 +161,7 @@ class _Pipeline:
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=replace(limits, measured=measured),
+            limits=replace(limits, measured=measured, until=until),
             devices=devices,
             bonuses=bonuses,
             seed=pipeline.seed,
@@ -217,7 +219,7 @@ class _Pipeline:
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
         roles = {name for one in arguments for name in names_of(one)}
-        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.numbers, self.sink)
+        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.module, self.numbers, self.sink)
         declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
         trunks = reader.trunks()
         if declared is None:
@@ -225,7 +227,7 @@ class _Pipeline:
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(
-                self.file, self.path, pipeline, env, one, names, trunks, self.numbers, self.sink
+                self.file, self.path, pipeline, env, one, names, trunks, self.module, self.numbers, self.sink
             ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
