@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctio
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
 from specgen.schema.pipeline_networks import NetworkBody, Quantity
+from specgen.schema.pipeline_workers import Workers
 
 
 def names_losses(keys: Iterable[str]) -> bool:
@@ -350,6 +351,7 @@ class Pipeline(DeclaredClass):
             theirs in front.
         value_estimator: that of the losses.
         data: where they come from.
+        workers: processes that collect them; by default the one that learns.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.
         evaluate: how the policy is evaluated.
@@ -373,6 +375,7 @@ class Pipeline(DeclaredClass):
     terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
+    workers: Workers | None = None
     reward: dict[str, Annotated[SerializeAsAny[Bonus], WrapValidator(_unless_dropped)]] = Field(
         default_factory=dict
     )

@@ -120,6 +120,9 @@ BONUS_COEFF = Fact(
 TARGETS_EVERY = Fact(
     "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )
+WORKERS = Fact("workers", "int", "processes that collect; they divide num_envs", _COUNT)
+WORKER_CPUS = Fact("worker_cpus", "float", "processors of each worker", _NONNEGATIVE, called="cpus")
+WORKER_GPUS = Fact("worker_gpus", "float", "GPUs of each worker", _NONNEGATIVE, called="gpus")
 TOTAL_FRAMES = Fact(
     "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
 )

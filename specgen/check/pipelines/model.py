@@ -12,6 +12,7 @@ from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -359,6 +360,7 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
     """
 
@@ -378,6 +380,7 @@ class CheckedPipeline:
     devices: Devices
     bonuses: tuple[PipelineBonus, ...]
     seed: int
+    workers: CollectingWorkers | None = None
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

@@ -152,6 +152,7 @@ class PipelinePlan:
         folder: where a training is kept by default.
         module: the dotted module, for the documentation of the command line.
         simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
+        reproducible: whether the same seed gives the same training.
         uses: the names of its module that the template reads.
     """
 
@@ -172,5 +173,6 @@ class PipelinePlan:
     folder: str
     module: str
     simulated: bool
+    reproducible: bool
     deterministic: bool
     uses: Code

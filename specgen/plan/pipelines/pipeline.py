@@ -51,6 +51,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
         simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
+        reproducible=pipeline.workers is None or pipeline.workers.sync,
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
