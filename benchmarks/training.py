@@ -161,8 +161,8 @@ def rows(budget: Budget) -> Iterator[Row]:
             label = "PPO on CartPole, an iteration"
             yield paired(
                 label,
-                Work(ours.iteration),
-                Work(peer.iteration),
+                Work(ours.iteration, clock=time.process_time),
+                Work(peer.iteration, clock=time.process_time),
                 budget,
                 peer_name=name,
                 limit=LIMITS[name],
