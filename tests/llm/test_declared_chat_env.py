@@ -7,7 +7,6 @@ import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -97,17 +96,13 @@ def hint(chat, row):
 """
 
 
-@cache
-def generated(schema: str) -> dict[str, str]:
-    return generate({"chats.yaml": schema, "shared.yaml": SHARED}, PACKAGE)
-
-
 @contextmanager
 def chats(folder: Path, functions: str = FUNCTIONS, schema: str = SCHEMA) -> Iterator[ModuleType]:
     """The generated module; its functions stand in `chats_user`."""
     (folder / f"{USER}.py").write_text(functions, encoding="utf-8")
+    files = generate({"chats.yaml": schema, "shared.yaml": SHARED}, PACKAGE)
     try:
-        with imported(generated(schema), PACKAGE, folder):
+        with imported(files, PACKAGE, folder):
             yield importlib.import_module(f"{PACKAGE}.chats")
     finally:
         sys.modules.pop(USER, None)

@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
@@ -41,6 +42,7 @@ from specgen_runtime.modules.networks.layers import OneHot, SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.networks.own import MakesLayers, own_layers
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
@@ -70,6 +72,7 @@ __all__ = [
     "ActorValueOperator",
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "Categorical",
     "Conv3dNet",
     "ConvNet",
@@ -85,6 +88,7 @@ __all__ = [
     "LLMMaskedCategorical",
     "LSTMModule",
     "LazygSDEModule",
+    "MakesLayers",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "MultiAgentConvNet",
@@ -121,6 +125,7 @@ __all__ = [
     "gSDEModule",
     "get_primers_from_module",
     "orthogonal",
+    "own_layers",
     "own_parameters",
     "recurrent_mode",
     "reset_noise",

@@ -258,6 +258,7 @@ def with_networks(
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
+        each=tuple(name for name in metrics if name in loss.each),
         targets=tuple(network.name for network in networks if given.target(network.role.name)),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),

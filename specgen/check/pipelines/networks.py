@@ -14,6 +14,8 @@ from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
+    FeatureHead,
+    Head,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
@@ -49,12 +51,13 @@ class NetworkReader:
         loss: LossArguments,
         declared: Mapping[str, str],
         trunks: dict[str, PipelineTrunk],
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
-        self.layers = LayersReader(file, path, self.env, loss.group, trunks, numbers, sink)
+        self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
@@ -74,7 +77,8 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
-        if role.kept or len(role.outputs) > 1 or not set(role.buffers) <= {"support"}:
+        several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)
+        if several or not set(role.buffers) <= {"support"}:
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
@@ -82,7 +86,9 @@ class NetworkReader:
             return None
         if body.per is not None:
             self._check_per(name, role, body.per)
-        if not self._may_have_its_layers(name, role, body):
+        if not self._may_have_its_layers(name, role, body) or (
+            role.kept and not self._reads_a_tensor(name, body)
+        ):
             return None
         usual = self._usual(role, body, self.layers)
         layers = self.layers.layers(name, body, usual, self._numbers_of(name, body))
@@ -118,12 +124,27 @@ class NetworkReader:
                 else:
                     self.sink.add(layer_rules.STATE.at(span, message, help="leave it out"))
                 return False
+        if body.python is not None:
+            span = self.file.key_span(*self.path, "networks", name, "python")
+            message = f"layers of one's own for {own} of `{name}` are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `python`"))
+            return False
         if role.members is None and (body.cnn is not None or body.embedding is not None):
             field = "cnn" if body.cnn is not None else "embedding"
             span = self.file.key_span(*self.path, "networks", name, field)
             message = f"`{field}` with parameters of their own for agents is not available yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `per`"))
             return False
+        return True
+
+    def _reads_a_tensor(self, name: str, body: NetworkBody) -> bool:
+        """Whether a network that its loss calls with a tensor reads nothing else."""
+        for field in ("in", "trunk", "gru", "lstm"):
+            if getattr(body, "in_" if field == "in" else field):
+                span = self.file.key_span(*self.path, "networks", name, field)
+                message = f"`{self.loss.loss.name}` gives `{name}` what it reads, a tensor"
+                self.sink.add(rules.NETWORK_INPUT.at(span, message, help=f"leave out `{field}`"))
+                return False
         return True
 
     def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
@@ -146,8 +167,8 @@ class NetworkReader:
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
         group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
-        for one in role.inputs or ("observation",):
-            key = keys.get(one, dotted((*group, one)))
+        for one in role.reads if role.kept else role.inputs or ("observation",):
+            key = keys.get(one, dotted((*group, one))).removeprefix("next.")
             if key in known:
                 found.append(known[key])
             elif one == "observation":
@@ -156,9 +177,7 @@ class NetworkReader:
                 found += [entry for entry in self.env.actions if one == "action"]
         return found
 
-    def _head(
-        self, name: str, role: LossNetwork, body: NetworkBody
-    ) -> tuple[PolicyHead | QValueHead | ValueHead, int] | None:
+    def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):
             return self._policy(name, role, body)
         for field in _OF_POLICIES:
@@ -175,6 +194,8 @@ class NetworkReader:
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
+        if role.kept:
+            return FeatureHead(), math.prod(size for size in sizes if size is not None)
         (output, _), *_ = role.outputs
         key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
         return ValueHead(key), math.prod(size for size in sizes if size is not None)

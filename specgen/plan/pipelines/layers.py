@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from specgen.check.pipelines.layers import is_index
-from specgen.check.pipelines.layers_model import Layers, PipelineTrunk, Recurrence, inner_key, state_keys
+from specgen.check.pipelines.layers_model import (
+    Layers,
+    OwnLayers,
+    PipelineTrunk,
+    Recurrence,
+    inner_key,
+    state_keys,
+)
 from specgen.check.pipelines.model import PipelineNetwork, QValueHead, Setting
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
@@ -42,6 +50,8 @@ class MadeLayers:
 def reads_numbers(layers: Layers) -> bool:
     """Whether the configuration says something of the layers."""
     sizes = [*layers.cells, layers.embedding]
+    if layers.own is not None:
+        sizes.append(layers.own.features)
     if layers.recurrence is not None:
         sizes.append(layers.recurrence.size)
     if layers.trunk is not None:
@@ -67,6 +77,7 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     uses.add(name)
     made = f"{name}({', '.join((*words, *_hidden(layers, cells, cells)))})"
     net = _weights(layers, made if not front else f"nn.Sequential({', '.join((*front, made))})", uses)
+    net = _cast(layers, net, uses)
     return MadeLayers(tuple(modules), net, tuple(reads), frozenset(uses))
 
 
@@ -84,6 +95,7 @@ def trunk_layers(trunk: PipelineTrunk) -> MadeLayers:
         uses |= {"SafeModule", "nn"}
         one = layers if layers.orthogonal is None else replace(layers, orthogonal=(layers.orthogonal[0],) * 2)
         net = _weights(one, front[0] if len(front) == 1 else f"nn.Sequential({', '.join(front)})", uses)
+        net = _cast(layers, net, uses)
         modules.append(f"SafeModule({net}, in_keys=[{', '.join(reads)}], out_keys=[{key}])")
     return MadeLayers(tuple(modules), "", (), frozenset(uses))
 
@@ -109,18 +121,43 @@ def _front(
     modules = [] if layers.trunk is None else [layers.trunk.name]
     reads = [] if layers.trunk is None else [key_text(layers.trunk.key)]
     reads += [key_text(entry.key) for entry in layers.inputs]
-    front, size = _plain(layers, uses)
+    if layers.own is not None:
+        stage = "inputs" if not last or layers.recurrence is not None else "features"
+        write = key_text(inner_key(name, stage))
+        modules.append(_own(layers, layers.own, reads, write, uses))
+        reads = [write]
+        front, size = list[str](), _number(layers.own.features)
+    else:
+        front, size = _plain(layers, uses)
     if layers.recurrence is None:
         return modules, front, size, reads
     if front:
         inner = key_text(inner_key(name, "inputs"))
         uses.add("SafeModule")
         whole = front[0] if len(front) == 1 else f"nn.Sequential({', '.join(front)})"
+        whole = _cast(layers, whole, uses)
         modules.append(f"SafeModule({whole}, in_keys=[{', '.join(reads)}], out_keys=[{inner}])")
         reads = [inner]
     features = key_text(inner_key(name, "features" if last else "memory"))
     modules.append(_recurrent(name, layers, layers.recurrence, size, reads[0], features, uses))
     return modules, [], _number(layers.recurrence.size), [features]
+
+
+def _own(layers: Layers, own: OwnLayers, reads: list[str], write: str, uses: set[str]) -> str:
+    """The call that makes layers of a Python class."""
+    below = () if layers.trunk is None else (f"({_number(layers.trunk.features)},)",)
+    shapes = [*below, *(literal(tuple(entry.stored_shape)) for entry in layers.inputs)]
+    uses |= {"SafeModule", "own_layers", own_alias(own)}
+    words = f"in_shapes=[{', '.join(shapes)}], out_features={_number(own.features)}"
+    return (
+        f"SafeModule(own_layers({own_alias(own)}, {words}), in_keys=[{', '.join(reads)}], out_keys=[{write}])"
+    )
+
+
+def own_alias(own: OwnLayers) -> str:
+    """What the class is called in the module, where others have names of their own."""
+    module = "".join(part.title() for part in re.split(r"[._]", own.source.module))
+    return f"{module}{own.source.name}"
 
 
 def _recurrent(
@@ -175,6 +212,14 @@ def _hidden(layers: Layers, hidden: list[str], activated: list[str]) -> list[str
     if layers.dropout is not None:
         words.append(f"dropout=config.{layers.dropout.name}")
     return words
+
+
+def _cast(layers: Layers, made: str, uses: set[str]) -> str:
+    """The layers, in a lower precision where they have such."""
+    if layers.precision == "float32":
+        return made
+    uses |= {"Autocast", "torch"}
+    return f"Autocast({made}, torch.{layers.precision})"
 
 
 def _weights(layers: Layers, made: str, uses: set[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from specgen.check.model import Entry
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
-from specgen.check.pipelines.model import PipelineNetwork, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, ValueHead
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.literals import literal
@@ -105,6 +105,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
             gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
+        case FeatureHead():
+            gives = f"{network.outputs} features"
     agents = {
         "group": " One for all agents, each by itself.",
         "agent": " Each agent has parameters of its own.",
@@ -130,6 +132,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     made = network_layers(network)
     uses, layers, inputs = {"nn"} | made.uses, made.net, f"[{', '.join(made.reads)}]"
     match network.head:
+        case FeatureHead():
+            return [f"return {layers}"], "nn.Module", uses
         case ValueHead(key):
             uses.add("ValueOperator")
             value = f"ValueOperator({layers}, in_keys={inputs}, out_keys=[{key_text(key)}])"

@@ -8,6 +8,7 @@ from specgen.check.losses.forward import Data, NetworkCall, parts_of
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import (
     CheckedPipeline,
+    FeatureHead,
     OnPolicyData,
     PipelineLoss,
     PolicyHead,
@@ -52,6 +53,9 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     reading = [loss for loss in pipeline.losses if _reads_next(loss)]
     for network in pipeline.networks:
         for entry in network.layers.reads:
+            if isinstance(network.head, FeatureHead):  # its loss gives it what was seen after a step
+                found["next", *entry.key] = None
+                continue
             found[entry.key] = None
             if entry.role != "action" and reading:
                 found["next", *entry.key] = None
