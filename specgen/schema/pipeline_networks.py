@@ -53,11 +53,13 @@ class Init(Declaration):
 class NetworkBody(Declaration):
     """A network: what lies between what it reads and its head, which follow from its role; or a trunk, which has none.
 
-    Its layers stand in the order `trunk`, `embedding`, `cnn`, `gru` or `lstm`, `mlp`, of which each may be left out.
+    Its layers stand in the order `trunk`, `embedding`, `cnn` or `python`, `gru` or `lstm`, `mlp`, of which each may be left out.
 
     Attributes:
         trunk: a network without a role, whose features it reads.
         embedding: the size of the learned vectors that stand for an input that is one of finitely many.
+        python: layers of a class of one's own, `package.module:Class`, in the place of `embedding` and `cnn`.
+        features: how many numbers those give.
         cnn: convolutions, `[channels, kernel, stride]` each.
         gru: the size of a gated recurrent layer.
         lstm: the size of a recurrent layer with long short-term memory.
@@ -78,6 +80,8 @@ class NetworkBody(Declaration):
 
     trunk: str | None = None
     embedding: Size | None = None
+    python: str | None = None
+    features: Size | None = None
     cnn: list[list[int]] | None = None
     gru: Size | None = None
     lstm: Size | None = None

@@ -42,6 +42,7 @@ from specgen_runtime.modules.networks.layers import OneHot, SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.networks.own import MakesLayers, own_layers
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
@@ -87,6 +88,7 @@ __all__ = [
     "LLMMaskedCategorical",
     "LSTMModule",
     "LazygSDEModule",
+    "MakesLayers",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "MultiAgentConvNet",
@@ -123,6 +125,7 @@ __all__ = [
     "gSDEModule",
     "get_primers_from_module",
     "orthogonal",
+    "own_layers",
     "own_parameters",
     "recurrent_mode",
     "reset_noise",

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import DROPOUT, Fact
-from specgen.check.pipelines.layers_model import Convolution, Layers, PipelineTrunk, Recurrence
+from specgen.check.pipelines.layers_model import Convolution, Layers, OwnLayers, PipelineTrunk, Recurrence
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.python_source import python_source
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
@@ -19,7 +20,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
-_LAYERS = ("trunk", "embedding", "cnn", "gru", "lstm", "mlp")
+_LAYERS = ("trunk", "embedding", "python", "cnn", "gru", "lstm", "mlp")
 
 
 class LayersReader:
@@ -31,6 +32,7 @@ class LayersReader:
         env: its environment, as the agent sees it that the networks are of.
         group: the agents that they are of.
         trunks: the trunks that are sound, by name.
+        module: the generated module that the pipeline goes to.
         numbers: the hyper-parameters of the pipeline.
         sink: takes every mistake.
     """
@@ -42,11 +44,12 @@ class LayersReader:
         env: PipelineEnv,
         group: AgentGroup | None,
         trunks: dict[str, PipelineTrunk],
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.env, self.group = file, path, env, group
-        self.trunks, self.numbers, self.sink = trunks, numbers, sink
+        self.trunks, self.module, self.numbers, self.sink = trunks, module, numbers, sink
 
     def layers(
         self, name: str, body: NetworkBody, usual: Sequence[Entry] | None, own: NetworkNumbers
@@ -79,16 +82,20 @@ class LayersReader:
             or (recurrence is None and not (body.gru is None and body.lstm is None))
         ):
             return None
+        own_layers = self._own(name, body)
+        if own_layers is None and body.python is not None:
+            return None
         embedding = self._embedding(name, body, inputs)
         convolutions, image = self._convolutions(name, body, inputs)
         if (image is None and body.cnn is not None) or (embedding is None and body.embedding is not None):
             return None
-        if recurrence is not None and not self._reads_one(name, inputs, trunk):
+        if recurrence is not None and not self._reads_one(name, inputs, trunk, own_layers):
             return None
         return Layers(
             inputs=inputs,
             trunk=trunk,
             embedding=embedding,
+            own=own_layers,
             convolutions=convolutions,
             image=image,
             recurrence=recurrence,
@@ -148,13 +155,16 @@ class LayersReader:
                 found = [entry for entry in found if entry.role == "action"]
         if body.cnn is not None or (trunk is not None and not found):
             return tuple(found)  # what convolutions read is checked with them
-        wrong = next((entry for entry in found if not is_vector(entry)), None)
-        if len(found) == 1 and is_index(found[0]):
+        readable = (lambda entry: entry.type.dtype == "float32") if body.python is not None else is_vector
+        wrong = next((entry for entry in found if not readable(entry)), None)
+        if len(found) == 1 and is_index(found[0]) and body.python is None:
             return tuple(found)
         if wrong is None and found:
             return tuple(found)
         help = "say what it reads with `in`"
-        if wrong is None:
+        if body.python is not None and wrong is not None:
+            message = f"layers of one's own read float32, and `{wrong.dotted}` is {wrong.type}"
+        elif wrong is None:
             there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
             message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             if any(is_image(one) for one in self.env.observations):
@@ -179,9 +189,11 @@ class LayersReader:
         """What stands for `observation` in a role of a loss where the environment has no entry that is called so."""
         return self._observed(body)
 
-    def _reads_one(self, name: str, inputs: tuple[Entry, ...], trunk: PipelineTrunk | None) -> bool:
+    def _reads_one(
+        self, name: str, inputs: tuple[Entry, ...], trunk: PipelineTrunk | None, own: OwnLayers | None
+    ) -> bool:
         """Whether a recurrent layer reads one vector only."""
-        count = len(inputs) + (trunk is not None)
+        count = 1 if own is not None else len(inputs) + (trunk is not None)
         if self.group is not None:
             message = f"recurrent networks of `{self.group.name}` are not available yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(self._span(name), message))
@@ -221,6 +233,29 @@ class LayersReader:
             return None if size is None else Recurrence("gru", size)
         size = None if body.lstm is None else self._size(name, body.lstm, "lstm")
         return None if size is None else Recurrence("lstm", size)
+
+    def _own(self, name: str, body: NetworkBody) -> OwnLayers | None:
+        """Layers of a Python class."""
+        other = next((field for field in ("embedding", "cnn") if getattr(body, field) is not None), None)
+        if body.python is None:
+            if body.features is not None:
+                message = f"`features` says what layers of `python` give, and `{name}` has none"
+                self.sink.add(rules.CHOICE.at(self._span(name, "features"), message, help="leave it out"))
+            return None
+        if other is not None:
+            message = f"`python` of `{name}` stands in the place of `{other}`"
+            self.sink.add(rules.CHOICE.at(self._span(name, other), message, help="leave one of them out"))
+            return None
+        source = python_source(
+            self.file.scalar(*self.path, "networks", name, "python"), self.module, self.sink
+        )
+        if body.features is None:
+            message = f"nobody knows how many numbers `{source.name}` gives"
+            help = "say it: `features: 64`"
+            self.sink.add(rules.MISSING_PART.at(self._span(name, "python"), message, help=help))
+            return None
+        size = self._size(name, body.features, "features")
+        return None if size is None else OwnLayers(source, size)
 
     def _embedding(self, name: str, body: NetworkBody, inputs: tuple[Entry, ...]) -> int | Setting | None:
         if body.embedding is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from specgen.check.model import Entry
+from specgen.check.sources import PythonSource
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
@@ -21,6 +22,14 @@ class Convolution:
     channels: int
     kernel: int
     stride: int
+
+
+@dataclass(frozen=True)
+class OwnLayers:
+    """Layers of a Python class, and how many numbers they give."""
+
+    source: PythonSource
+    features: int | Setting
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,7 @@ class Layers:
         trunk: whose features they read before that.
         embedding: the size of the learned vectors that stand for an input that is an index; None for vectors of zeros
             with a one.
+        own: layers of a Python class.
         convolutions: over an input of channels, height and width.
         image: the channels of that input, and how many numbers the last convolution gives.
         recurrence: the recurrent layer behind them.
@@ -59,6 +69,7 @@ class Layers:
     inputs: tuple[Entry, ...]
     trunk: PipelineTrunk | None
     embedding: int | Setting | None
+    own: OwnLayers | None
     convolutions: tuple[Convolution, ...]
     image: tuple[int, int] | None
     recurrence: Recurrence | None
@@ -105,6 +116,8 @@ class PipelineTrunk:
             return layers.cells[-1]
         if layers.recurrence is not None:
             return layers.recurrence.size
+        if layers.own is not None:
+            return layers.own.features
         if layers.image is not None:
             return layers.image[1]
         assert layers.embedding is not None

@@ -51,12 +51,13 @@ class NetworkReader:
         loss: LossArguments,
         declared: Mapping[str, str],
         trunks: dict[str, PipelineTrunk],
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
-        self.layers = LayersReader(file, path, self.env, loss.group, trunks, numbers, sink)
+        self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
@@ -123,6 +124,11 @@ class NetworkReader:
                 else:
                     self.sink.add(layer_rules.STATE.at(span, message, help="leave it out"))
                 return False
+        if body.python is not None:
+            span = self.file.key_span(*self.path, "networks", name, "python")
+            message = f"layers of one's own for {own} of `{name}` are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `python`"))
+            return False
         if role.members is None and (body.cnn is not None or body.embedding is not None):
             field = "cnn" if body.cnn is not None else "embedding"
             span = self.file.key_span(*self.path, "networks", name, field)

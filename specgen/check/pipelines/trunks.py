@@ -33,6 +33,7 @@ class TrunkReader:
         pipeline: the pipeline.
         env: its environment.
         roles: what networks of its losses may be called.
+        module: the generated module that it goes to.
         numbers: its hyper-parameters.
         sink: takes every mistake.
     """
@@ -44,13 +45,14 @@ class TrunkReader:
         pipeline: Pipeline,
         env: PipelineEnv,
         roles: Collection[str],
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.env, self.sink = file, path, pipeline, env, sink
         self.numbers, self.names = numbers, trunk_names(pipeline, roles)
         self.found: dict[str, PipelineTrunk] = {}
-        self._layers = LayersReader(file, path, env, None, self.found, numbers, sink)
+        self._layers = LayersReader(file, path, env, None, self.found, module, numbers, sink)
 
     def trunks(self) -> dict[str, PipelineTrunk]:
         """The trunks that are sound, by name; what is wrong with others is reported."""
@@ -102,7 +104,7 @@ class TrunkReader:
         if layers is None:
             return None
         made = PipelineTrunk(name, layers, " ".join(body.doc.split()), span)
-        if not (layers.cells or layers.recurrence or layers.image or layers.embedding):
+        if not (layers.cells or layers.recurrence or layers.own or layers.image or layers.embedding):
             message = f"`{name}` has no layers of its own"
             self.sink.add(rules.TRUNK.at(span, message, help=f"name `{body.trunk}` in its place"))
             return None

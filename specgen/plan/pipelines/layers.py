@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from specgen.check.pipelines.layers import is_index
-from specgen.check.pipelines.layers_model import Layers, PipelineTrunk, Recurrence, inner_key, state_keys
+from specgen.check.pipelines.layers_model import (
+    Layers,
+    OwnLayers,
+    PipelineTrunk,
+    Recurrence,
+    inner_key,
+    state_keys,
+)
 from specgen.check.pipelines.model import PipelineNetwork, QValueHead, Setting
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
@@ -42,6 +50,8 @@ class MadeLayers:
 def reads_numbers(layers: Layers) -> bool:
     """Whether the configuration says something of the layers."""
     sizes = [*layers.cells, layers.embedding]
+    if layers.own is not None:
+        sizes.append(layers.own.features)
     if layers.recurrence is not None:
         sizes.append(layers.recurrence.size)
     if layers.trunk is not None:
@@ -111,7 +121,14 @@ def _front(
     modules = [] if layers.trunk is None else [layers.trunk.name]
     reads = [] if layers.trunk is None else [key_text(layers.trunk.key)]
     reads += [key_text(entry.key) for entry in layers.inputs]
-    front, size = _plain(layers, uses)
+    if layers.own is not None:
+        stage = "inputs" if not last or layers.recurrence is not None else "features"
+        write = key_text(inner_key(name, stage))
+        modules.append(_own(layers, layers.own, reads, write, uses))
+        reads = [write]
+        front, size = list[str](), _number(layers.own.features)
+    else:
+        front, size = _plain(layers, uses)
     if layers.recurrence is None:
         return modules, front, size, reads
     if front:
@@ -124,6 +141,23 @@ def _front(
     features = key_text(inner_key(name, "features" if last else "memory"))
     modules.append(_recurrent(name, layers, layers.recurrence, size, reads[0], features, uses))
     return modules, [], _number(layers.recurrence.size), [features]
+
+
+def _own(layers: Layers, own: OwnLayers, reads: list[str], write: str, uses: set[str]) -> str:
+    """The call that makes layers of a Python class."""
+    below = () if layers.trunk is None else (f"({_number(layers.trunk.features)},)",)
+    shapes = [*below, *(literal(tuple(entry.stored_shape)) for entry in layers.inputs)]
+    uses |= {"SafeModule", "own_layers", own_alias(own)}
+    words = f"in_shapes=[{', '.join(shapes)}], out_features={_number(own.features)}"
+    return (
+        f"SafeModule(own_layers({own_alias(own)}, {words}), in_keys=[{', '.join(reads)}], out_keys=[{write}])"
+    )
+
+
+def own_alias(own: OwnLayers) -> str:
+    """What the class is called in the module, where others have names of their own."""
+    module = "".join(part.title() for part in re.split(r"[._]", own.source.module))
+    return f"{module}{own.source.name}"
 
 
 def _recurrent(

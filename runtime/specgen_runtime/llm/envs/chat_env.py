@@ -71,7 +71,7 @@ class ChatEnv(EnvBase[D, S]):
         tokenizer: whose chat template makes texts and tokens; needed for them alone.
         template_kwargs: `chat_template` or `chat_template_name`, to take another one, and variables of the template.
         system_role, user_role, policy_role: the roles in messages; `policy_role` None accepts answers of any role.
-        data_key: the entry of a row that holds the prompt, and of the data that holds the row.
+        data_key: the entry of a row that holds the prompt, and of the data that holds the row; None for "query".
         pad_to: the width of tokens, which the prompts that follow last answers fit into, too; needed for them alone.
         device: of the data.
 
@@ -99,7 +99,7 @@ class ChatEnv(EnvBase[D, S]):
         system_role: str = "system",
         user_role: str = "user",
         policy_role: str | None = "assistant",
-        data_key: str = "query",
+        data_key: str | None = None,
         pad_to: int | None = None,
         device: DEVICE_TYPING | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class ChatEnv(EnvBase[D, S]):
         size = group or repeats or 1
         super().__init__(batch_size=(size,) if batch_size is None else batch_size, device=device)
         self.prompts = GroupedPrompts(
-            None if source is None else Prompts(source, data_key, seed, shuffle),
+            None if source is None else Prompts(source, data_key or "query", seed, shuffle),
             self.batch_size.numel(),
             size,
         )
@@ -122,7 +122,7 @@ class ChatEnv(EnvBase[D, S]):
         self.metrics = tuple(metrics)
         self.system_prompt = system_prompt
         self.system_role, self.user_role, self.policy_role = system_role, user_role, policy_role
-        self.data_key = data_key
+        self.data_key = data_key or "query"
         self._placeholder: Chat = [
             {"role": user_role, "content": ""},
             {"role": policy_role or "assistant", "content": ""},
