@@ -79,6 +79,16 @@ RIGHT: dict[str, tuple[str, str]] = {
         PPO.replace("chains/pendulum", "chains/pendulum, envs/pendulum"),
         "    extends: PPOPendulum\n    env: PendulumGym\n    evaluate: {env: PendulumTrain}\n",
     ),
+    "workers": (PPO, "    extends: PPOPendulum\n    workers: {ray: 8, cpus: 1, gpus: 0.25}\n"),
+    "workers that do not wait": (
+        SAC,
+        "    extends: SACMountainCar\n    workers: {processes: 4, sync: false}\n",
+    ),
+    "workers that do not wait, and what makes up for it": (
+        PPO + ", losses/policy_gradient",
+        "    extends: PPOPendulum\n    loss: {A2CLoss: {entropy_coeff: 0.01}}\n    value_estimator: {vtrace: {gamma: 0.95}}\n"
+        "    data: {on_policy: {epochs: 1}}\n    workers: {processes: 4, sync: false}\n",
+    ),
     "advantages of a whole batch": (
         PPO,
         """\

@@ -120,12 +120,18 @@ BONUS_COEFF = Fact(
 TARGETS_EVERY = Fact(
     "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )
+WORKERS = Fact("workers", "int", "processes that collect; they divide num_envs", _COUNT)
+WORKER_CPUS = Fact("worker_cpus", "float", "processors of each worker", _NONNEGATIVE, called="cpus")
+WORKER_GPUS = Fact("worker_gpus", "float", "GPUs of each worker", _NONNEGATIVE, called="gpus")
 TOTAL_FRAMES = Fact(
     "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
 )
 TOTAL_UPDATES = Fact("total_updates", "int", "updates", _COUNT, called="updates")
 STOP_RETURN = Fact(
     "stop_return", "float", "mean return of an evaluation that ends the training", called="return"
+)
+STOP_HOURS = Fact(
+    "stop_hours", "float", "hours after which the training ends at the latest", _POSITIVE, called="hours"
 )
 EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
 EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")

@@ -12,6 +12,7 @@ from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -51,11 +52,13 @@ class Amount:
         setting: the setting; of a schedule its first value.
         schedule: the function of the counter, `linear`; None for a number that stays.
         further: the settings of its other arguments, in order; None where the end of the training is meant.
+        points: of a `piecewise` one, the counts and the values there.
     """
 
     setting: Setting
     schedule: str | None = None
     further: tuple[Setting | None, ...] = ()
+    points: tuple[tuple[Setting, Setting], ...] = ()
 
     @property
     def name(self) -> str:
@@ -357,6 +360,7 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
     """
 
@@ -376,6 +380,7 @@ class CheckedPipeline:
     devices: Devices
     bonuses: tuple[PipelineBonus, ...]
     seed: int
+    workers: CollectingWorkers | None = None
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

@@ -40,6 +40,8 @@ from specgen.check.pipelines.params import declared_params
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
+from specgen.check.pipelines.until import read_until
+from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -102,6 +104,7 @@ class _Pipeline:
         data = None
         if pipeline.data is not None:
             data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
@@ -127,10 +130,12 @@ class _Pipeline:
         if data is not None:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
+        check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
         if data is None:
             return None
+        until = read_until(self.file, self.path, losses, self.numbers, self.sink)
         bonuses = tuple(
             BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
         )
@@ -156,10 +161,11 @@ class _Pipeline:
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=replace(limits, measured=measured),
+            limits=replace(limits, measured=measured, until=until),
             devices=devices,
             bonuses=bonuses,
             seed=pipeline.seed,
+            workers=workers,
         )
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)

@@ -65,6 +65,13 @@ def _number(setting: Setting, bound: float) -> float:
 def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     """What numbers are to each other."""
     data = pipeline.data
+    if pipeline.workers is not None and not isinstance(data, RecordedData):
+        count = pipeline.workers.count.name
+        text = f"{count} must divide {data.num_envs.name}, got "
+        yield (
+            f"if self.{data.num_envs.name} % self.{count}:\n"
+            f"    raise ValueError({formatted(text, f'self.{count}')})"
+        )
     if isinstance(data, OnPolicyData):
         parts = data.minibatch_size or data.minibatches
         assert parts is not None

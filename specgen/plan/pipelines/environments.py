@@ -21,7 +21,7 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The environments of the training and of evaluations."""
     data, limits = pipeline.data, pipeline.limits
     recurrent = are_recurrent(pipeline.networks)
-    if not isinstance(data, RecordedData):
+    if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
         made = _env(pipeline.env, f"config.{data.num_envs.name}", place)
         yield made_part("env", _with_states(pipeline.env, made) if recurrent else made)
@@ -41,11 +41,20 @@ def _with_states(env: PipelineEnv, made: Code) -> Code:
 
 def _env(env: PipelineEnv, size: str, device: str) -> Code:
     """So many of an environment, as one."""
+    name, words = env_words(env, size, device)
+    return using(f"{name}({', '.join(words)})", name, env.name)
+
+
+def env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:
+    """What makes so many of an environment, and its arguments."""
     if not env.single:
-        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-        return using(f"{env.name}({given}batch_size=[{size}], device={device})", env.name)
-    words = [size, env.name]
-    if env.arguments:
-        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
-    words.append(f"device={device}")
-    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
+        given = [f"{name}={literal(value)}" for name, value in env.arguments.items()]
+        return env.name, [*given, f"batch_size=[{size}]", f"device={device}"]
+    kwargs = [f"create_env_kwargs={literal(dict(env.arguments))}"] if env.arguments else []
+    return "SerialEnv", [size, env.name, *kwargs, f"device={device}"]
+
+
+def specs_of(pipeline: CheckedPipeline) -> str:
+    """The environment of the parts whose specs are asked for: that of evaluations where the other ones are elsewhere."""
+    elsewhere = isinstance(pipeline.data, RecordedData) or pipeline.workers is not None
+    return "self.eval_env" if elsewhere else "self.env"

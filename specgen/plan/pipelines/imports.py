@@ -21,6 +21,7 @@ _TRAINING = (
     "linear",
     "load_generator",
     "minibatches",
+    "piecewise",
     "stream",
 )
 _MODULES = (
@@ -70,6 +71,11 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
+    "partial": Import("functools", "partial"),
+    **{
+        name: Import("specgen_runtime.collectors", name)
+        for name in ("MultiAsyncCollector", "MultiSyncCollector", "RayCollector")
+    },
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),

@@ -91,12 +91,14 @@ class LoopPlan:
         kind: where the data come from: `on_policy`, `replay`, `recorded`.
         unit: what is counted: `frames` or `updates`.
         total: the hyper-parameter that says how many.
-        stop_return: whether an evaluation may end it.
+        conditions: what must hold besides for it to go on, each with when it ends, in words.
         scheduled: statements that set numbers which change in training, by the counter.
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
         estimators: their attributes.
         minibatches: the function that cuts on-policy data: into frames, or into environments with all their steps.
         minibatch: how many of them an update has.
+        until: the condition under which passes over a batch end, of the metrics; empty without one.
+        filled: the condition under which a replay buffer is sampled.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
@@ -110,12 +112,14 @@ class LoopPlan:
     kind: str
     unit: str
     total: str
-    stop_return: bool
+    conditions: tuple[tuple[str, str], ...]
     scheduled: tuple[Text, ...]
     estimated: str | None
     estimators: tuple[str, ...]
     minibatches: str
     minibatch: Text
+    until: str
+    filled: str
     multi_step: bool
     prioritized: bool
     evaluation: str
@@ -148,6 +152,7 @@ class PipelinePlan:
         folder: where a training is kept by default.
         module: the dotted module, for the documentation of the command line.
         simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
+        reproducible: whether the same seed gives the same training.
         uses: the names of its module that the template reads.
     """
 
@@ -168,5 +173,6 @@ class PipelinePlan:
     folder: str
     module: str
     simulated: bool
+    reproducible: bool
     deterministic: bool
     uses: Code

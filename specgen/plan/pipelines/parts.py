@@ -18,8 +18,9 @@ from specgen.check.pipelines.model import (
 )
 from specgen.code import Code, using
 from specgen.literals import literal
+from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of, storage_device
-from specgen.plan.pipelines.environments import environments, made_part
+from specgen.plan.pipelines.environments import environments, made_part, specs_of
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of, call_of_trunk
 from specgen.plan.spec_text import key_text
@@ -90,6 +91,9 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     if apart:  # behind all that draws first weights: copies change none of them
         yield from _acting(pipeline)
+    if pipeline.workers is not None:  # a collector of workers draws a seed, too
+        yield made_part("collector", collector_made(pipeline))
+        yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
     yield from _data(pipeline)
 
 
@@ -123,8 +127,8 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
     yield from _policy(pipeline)
     if are_recurrent(pipeline.networks):
         yield from environments(pipeline)  # which hold the states of the policy
-    if not isinstance(pipeline.data, RecordedData):
-        yield made_part("collector", _collector(pipeline))
+    if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
+        yield made_part("collector", collector_made(pipeline))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
@@ -195,7 +199,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
     place = f"self.{device_of(pipeline, 'policy')}"
-    spec = "self.env.action_spec_unbatched"
+    spec = f"{specs_of(pipeline)}.action_spec_unbatched"
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
@@ -218,33 +222,14 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     yield made_part("policy", using(made, "SafeSequential"))
 
 
-def _collector(pipeline: CheckedPipeline) -> Code:
-    data = pipeline.data
-    assert not isinstance(data, RecordedData)
-    words = [
-        "self.env",
-        "self.policy",
-        f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}",
-    ]
-    words.append("total_frames=-1")
-    random_frames = pipeline.acting.random_frames
-    if random_frames is not None:
-        words.append(f"init_random_frames=config.{random_frames.name}")
-    if pipeline.devices.apart:
-        words += ["policy_device=self.policy_device", "storing_device=self.data_device"]
-    return using(f"Collector({', '.join(words)})", "Collector")
-
-
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words = [f"{network.role.name}=self.{network.attribute}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
-    if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append(f"action_spec=self.env.action_spec_unbatched{elsewhere}")
-    elif "action_spec" in keywords:
-        words.append(f"action_spec=self.eval_env.action_spec_unbatched{elsewhere}")
+    if "action_spec" in keywords:
+        words.append(f"action_spec={specs_of(pipeline)}.action_spec_unbatched{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None:

@@ -43,7 +43,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         devices=tuple(device_parts(pipeline)),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
-        buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
+        buffers=("buffer",) if isinstance(pipeline.data, ReplayData) and pipeline.limits.keeps_buffer else (),
         may_change=tuple(_may_change(pipeline)),
         update=update_plan(pipeline),
         loop=_loop(pipeline),
@@ -51,6 +51,7 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
         simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
+        reproducible=pipeline.workers is None or pipeline.workers.sync,
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
@@ -100,12 +101,18 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         kind=kind,
         unit=unit,
         total=total.name,
-        stop_return=limits.stop_return is not None,
+        conditions=tuple(_conditions(pipeline)),
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
         estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
         minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
         minibatch=minibatch,
+        until=""
+        if limits.until is None
+        else f"metrics.{limits.until.metric} > config.{limits.until.above.name}",
+        filled="run.frames >= config.warm_up_frames"
+        if limits.keeps_buffer
+        else "len(parts.buffer) >= config.warm_up_frames",
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
@@ -121,6 +128,15 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
             for one in acting_copies(pipeline)
         ),
     )
+
+
+def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
+    """What must hold for the training to go on, besides its total; and when it does not, in words."""
+    if pipeline.limits.stop_return is not None:
+        yield "run.best < config.stop_return", "an evaluation reaches `stop_return`"
+    if pipeline.limits.hours is not None:
+        hours = pipeline.limits.hours.name
+        yield f"run.seconds < 3600 * config.{hours}", f"`{hours}` have passed"
 
 
 def _returns(pipeline: CheckedPipeline, group: AgentGroup) -> Key:
@@ -150,6 +166,9 @@ def amount(number: Amount, unit: str, total: Setting) -> str:
     """The value of a number at the present moment of the loop."""
     if number.schedule is None:
         return f"config.{number.name}"
+    if number.points:
+        points = ", ".join(f"(config.{at.name}, config.{value.name})" for at, value in number.points)
+        return f"piecewise(run.{unit}, {points})"
     last, over = number.further
     assert last is not None
     span = total if over is None else over
@@ -159,7 +178,13 @@ def amount(number: Amount, unit: str, total: Setting) -> str:
 def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     """What a resumed training may change: numbers that are read at each step, and neither shape nor stream."""
     limits = pipeline.limits
-    for setting in (limits.stop_return, limits.evaluate_every, limits.episodes, limits.checkpoint_every):
+    for setting in (
+        limits.stop_return,
+        limits.hours,
+        limits.evaluate_every,
+        limits.episodes,
+        limits.checkpoint_every,
+    ):
         if setting is not None:
             yield setting.name
     yield from (name for name, _ in device_names(pipeline))
@@ -177,6 +202,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
 def _names(number: Amount) -> Iterator[str]:
     yield number.name
     yield from (one.name for one in number.further if one is not None)
+    yield from (one.name for pair in number.points for one in pair if one.name != number.name)
 
 
 def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
