@@ -76,3 +76,24 @@ def test_a_checkpoint_without_a_buffer_is_filled_again_before_updates(tmp_path: 
         batches = (config.total_frames - config.warm_up_frames) // (config.num_envs * config.num_steps) + 1
         after = read_log(tmp_path / "run" / "log.csv")[-1]["updates"]
         assert after - before == batches * config.updates
+
+
+def test_a_number_goes_along_lines_between_points(tmp_path: Path) -> None:
+    changes = 'optimizer: {adam: {lr: "piecewise((0, 1.0e-3), (16, 5.0e-4), (16, 1.0e-4), (48, 0))"}}'
+    with trained(DQN, changes, tmp_path) as module:
+        config = small_config(module)
+        assert (config.lr, config.lr_2, config.lr_4, config.lr_frames_4) == (1e-3, 5e-4, 0, 48)
+        found: list[float] = []
+        update = module.update
+
+        def watching(parts: Any, batch: Any) -> Any:
+            found.append(parts.optimizer.param_groups[0]["lr"])
+            return update(parts, batch)
+
+        module.update = watching
+        module.train(config, folder=tmp_path / "run")
+        frames = config.num_envs * config.num_steps
+        assert found[0] == found[1] == pytest.approx(1e-3 - 5e-4 * (16 - frames) / 16)
+        assert found[2] == pytest.approx(1e-4)  # from the jump on
+        assert found[-1] == pytest.approx(1e-4 * frames / 32)
+        assert sorted(found[2:], reverse=True) == found[2:]

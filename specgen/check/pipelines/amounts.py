@@ -197,12 +197,15 @@ def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
 
 def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:
     over = amount.further[1] if len(amount.further) > 1 else None
+    if amount.points:
+        over = amount.points[-1][0]
     if over is not None and over.default > total.default:
         message = (
             f"the schedule of `{amount.name}` lasts {over.default} frames, and the training {total.default}"
         )
         notes = [Note("the end of the training", total.span)]
         help = "leave `over` out: the schedule lasts as long as the training"
+        help = f"write {total.default}" if amount.points else help
         sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
 
 

@@ -52,11 +52,13 @@ class Amount:
         setting: the setting; of a schedule its first value.
         schedule: the function of the counter, `linear`; None for a number that stays.
         further: the settings of its other arguments, in order; None where the end of the training is meant.
+        points: of a `piecewise` one, the counts and the values there.
     """
 
     setting: Setting
     schedule: str | None = None
     further: tuple[Setting | None, ...] = ()
+    points: tuple[tuple[Setting, Setting], ...] = ()
 
     @property
     def name(self) -> str:

@@ -25,16 +25,13 @@ def read_until(
     expr = parse(node, sink)
     if expr is None:
         return None
-    example = "write a metric and a number: `kl_approx > 0.03`"
-    if (
-        not isinstance(expr, tree.Compare)
-        or expr.ops != (">",)
-        or not isinstance(expr.operands[0], tree.Name)
-    ):
+    operands = expr.operands if isinstance(expr, tree.Compare) and expr.ops == (">",) else ()
+    metric = operands[0] if operands else None
+    if not isinstance(metric, tree.Name):
         message = "passes end when a metric of an update is above a number"
-        sink.add(forms.NO_CONDITION.at(node.span, message, help=example))
+        help = "write a metric and a number: `kl_approx > 0.03`"
+        sink.add(forms.NO_CONDITION.at(node.span, message, help=help))
         return None
-    metric, number = expr.operands
     known = {
         f"{loss.name}.{name}" if loss.name else name: loss.part(name)
         for loss in losses
@@ -49,5 +46,5 @@ def read_until(
     fact = Fact(
         f"max_{name}", "float", f"the passes over a batch end where `{name}` of an update is above it"
     )
-    setting = numbers.argument(node, number, fact)
+    setting = numbers.argument(node, operands[1], fact)
     return None if setting is None else Until(name, setting)

@@ -21,6 +21,7 @@ _TRAINING = (
     "linear",
     "load_generator",
     "minibatches",
+    "piecewise",
     "stream",
 )
 _MODULES = (

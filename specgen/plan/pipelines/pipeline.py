@@ -166,6 +166,9 @@ def amount(number: Amount, unit: str, total: Setting) -> str:
     """The value of a number at the present moment of the loop."""
     if number.schedule is None:
         return f"config.{number.name}"
+    if number.points:
+        points = ", ".join(f"(config.{at.name}, config.{value.name})" for at, value in number.points)
+        return f"piecewise(run.{unit}, {points})"
     last, over = number.further
     assert last is not None
     span = total if over is None else over
@@ -199,6 +202,7 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
 def _names(number: Amount) -> Iterator[str]:
     yield number.name
     yield from (one.name for one in number.further if one is not None)
+    yield from (one.name for pair in number.points for one in pair if one.name != number.name)
 
 
 def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
