@@ -361,8 +361,9 @@ def test_contract(own: ModuleType, name: str, batch: Batch) -> None:
         made = getattr(own, name)(batch_size=batch)
         return made.freeze() if name.startswith("Learned") else made  # what learns gives no answer twice
 
+    steps = {"Rewritten": 22, "Normed": 27, "Single": 20}.get(name, 17)  # more than an episode has
     if name == "Patient":  # it asks for a time limit that does not end the episode
         with pytest.raises(AssertionError, match=r"'done' in the root is not 'terminated' \| 'truncated'"):
-            check_env(make, steps=30)
+            check_env(make, steps=steps)
     else:
-        check_env(make, steps=30)
+        check_env(make, steps=steps)
