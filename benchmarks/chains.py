@@ -38,7 +38,7 @@ def rows(budget: Budget) -> Iterator[Row]:
     raw = Work(_RawLoop(), STEPS)
     alone = Work(GivenActions("CartPole-v1"), STEPS)
     found = []
-    for label, work, limit in (("step_and_maybe_reset", _Stepping, 8), ("rollout(200)", _Rolling, 30)):
+    for label, work, limit in (("step_and_maybe_reset", _Stepping, 12), ("rollout(200)", _Rolling, 50)):
         mine, peer = (Work(work(env), STEPS) for env in (ours, theirs))
         found.append((label, mine))
         yield paired(f"CartPoleGymTrain, {label}", mine, peer, budget, limit=limit)

@@ -52,7 +52,8 @@ def run_python(
 @cache
 def _server() -> subprocess.Popen[str]:
     """The server, which ends with this process."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    left_out = ("PYTHONPATH", "PYTHONHASHSEED")  # hashes of texts differ from those of this process
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     server = subprocess.Popen(
         [sys.executable, str(SERVER)],
         stdin=subprocess.PIPE,

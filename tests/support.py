@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
@@ -31,6 +32,9 @@ LIBRARY = Library(PACKAGE, library_schemas())
 
 _SHAPES = re.compile(r'\[Tensor, "[^"]*"\]')
 """What jaxtyping reads as a shape, and a linter as the name of a type."""
+
+_GENERATED: dict[Any, dict[str, str]] = {}
+"""What `generate` gave, by what it was given."""
 
 _RESOLVED: set[str] = set()
 """Generated texts whose names are known to resolve."""
@@ -96,10 +100,18 @@ def compile_texts(
 def generate(
     texts: Mapping[str, str], package: str, gymnasium: Mapping[str, Record] | None = None
 ) -> dict[str, str]:
-    """The generated files of schemas, by their paths below the package; schemas may import the library."""
-    files, said, _ = compile_texts(texts, package, gymnasium)
-    assert not said, said
-    return files
+    """The generated files of schemas, by their paths below the package; schemas may import the library.
+
+    Schemas that were compiled before in this process, for other parameters of the same test say, are not again.
+    """
+    key = (package, *texts.items())
+    if gymnasium is not None or key not in _GENERATED:
+        files, said, _ = compile_texts(texts, package, gymnasium)
+        assert not said, said
+        if gymnasium is not None:
+            return files
+        _GENERATED[key] = files
+    return dict(_GENERATED[key])
 
 
 def library_records() -> dict[str, Record]:

@@ -114,6 +114,9 @@ def resize_image(image: Tensor, rows: int, columns: int, interpolation: str = "b
     if whole:
         limits = torch.iinfo(image.dtype)
         made = made.round().clamp(limits.min, limits.max)
+        if image.dtype == torch.int64:
+            # 2**63 - 1 is 2**63 in float64, which no int64 holds.
+            made = made.to(torch.int64).masked_fill(made >= limits.max, limits.max)
     return made.to(image.dtype).reshape(*front, rows, columns)
 
 

@@ -6,15 +6,48 @@ need not be computed again. For networks of the usual size and batches of some r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
 from tensordict.nn.utils import skip_existing
 from torch import Tensor, nn
+from torch.nn import functional
 
-__all__ = ["in_place", "is_ordinary_call", "is_plain", "passes_tensors", "run"]
+__all__ = [
+    "TensorFunction",
+    "flat_call",
+    "in_place",
+    "is_ordinary_call",
+    "is_plain",
+    "of_tensors",
+    "passes_tensors",
+    "run",
+]
+
+_PLAIN = (
+    nn.ELU, nn.GELU, nn.Hardtanh, nn.Identity, nn.LayerNorm, nn.LeakyReLU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Softmax,
+    nn.Softplus, nn.Tanh,
+)  # fmt: skip
+"""Modules whose `forward` can be called by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFunction:
+    """A tensordict module as a function of tensors.
+
+    Attributes:
+        in_keys: what it reads.
+        out_keys: what it writes.
+        call: from what stands under `in_keys` to what it writes, a tuple in the order of `out_keys`.
+    """
+
+    in_keys: tuple[Any, ...]
+    out_keys: tuple[Any, ...]
+    call: Callable[..., tuple[Any, ...]]
 
 
 def is_plain(module: nn.Module) -> bool:
@@ -82,3 +115,63 @@ def in_place(module: TensorDictModule, tensordict: TensorDictBase) -> Any:
         result = tuple(result.get(key) for key in module.out_keys)
     outputs = result if isinstance(result, tuple) else () if result is None else (result,)
     return module._write_to_tensordict(tensordict, outputs)
+
+
+def of_tensors(module: Any) -> TensorFunction | None:
+    """What `in_place` does, as a function of tensors; None where calling the module is more than that."""
+    keys = tuple(module.out_keys_source)
+    if not is_plain(module) or not passes_tensors(module) or module.inplace is not True or "_" in keys:
+        return None
+    network, in_keys = module.module, tuple(module.in_keys)
+    called = flat_call(network) if len(in_keys) == 1 else network
+
+    def call(*values: Any) -> tuple[Any, ...]:
+        result = called(*values)
+        if type(result) is Tensor:
+            result = (result,)
+        if type(result) is tuple and len(result) == len(keys):
+            return result
+        outputs = module(TensorDict(dict(zip(in_keys, values, strict=True)), []))
+        return tuple([outputs.get(key) for key in keys])
+
+    return TensorFunction(in_keys, keys, call)
+
+
+def flat_call(module: Any) -> Callable[..., Any]:
+    """The function that a module computes, past what `nn.Module` does around `forward`, where that is nothing."""
+    if not isinstance(module, nn.Module) or not is_plain(module):
+        called: Callable[..., Any] = module
+        return called
+    parts = list(_parts(module))
+    if not parts:
+        return module
+    first, *further = parts
+    if not further:
+        return first
+
+    def call(*values: Any) -> Any:
+        result = first(*values)
+        for part in further:
+            result = part(result)
+        return result
+
+    return call
+
+
+def _parts(module: nn.Module) -> Iterable[Callable[..., Any]]:
+    """The functions that a module calls one after the other."""
+    if not is_plain(module):
+        yield module
+    elif type(module) is nn.Sequential or getattr(module, "calls_layers_in_order", False):
+        for part in module.children():
+            yield from _parts(part)
+    elif type(module) is nn.Linear:
+        yield _linear(module.weight, module.bias)
+    elif type(module) in _PLAIN:
+        yield module.forward
+    else:
+        yield module
+
+
+def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda x: functional.linear(x, weight, bias)

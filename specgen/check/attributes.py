@@ -123,6 +123,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "out_keys",
         "out_keys_source",
         "parts",
+        "reads_rows",
         "reduction",
         "parameters_of",
         "register_coeff_buffer",

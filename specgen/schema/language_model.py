@@ -35,7 +35,7 @@ class Generate(Declaration):
         temperature: logits are divided by it; 0 takes the likeliest token each time.
         top_k: of how many of the likeliest tokens one is drawn; 0 for all.
         top_p: of the likeliest tokens so many that their probabilities reach it.
-        stop: what ends an answer besides the model's own end token: ids, or texts of one token each.
+        stop: what ends an answer besides the model's own end token: ids of tokens, or texts, where it first has one.
         num_samples: answers to each prompt; one, without a dimension for it, if left out.
     """
 

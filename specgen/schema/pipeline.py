@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctio
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
 from specgen.schema.pipeline_networks import NetworkBody, Quantity
+from specgen.schema.pipeline_workers import Workers
 
 
 def names_losses(keys: Iterable[str]) -> bool:
@@ -89,6 +90,7 @@ class OnPolicy(Declaration):
         epochs: passes over each batch.
         minibatch_size: frames of an update.
         minibatches: how many of them there are in a pass; in place of `minibatch_size`.
+        until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
     """
 
     num_envs: Quantity | None = None
@@ -96,6 +98,7 @@ class OnPolicy(Declaration):
     epochs: Quantity | None = None
     minibatch_size: Quantity | None = None
     minibatches: Quantity | None = None
+    until: str | None = None
 
 
 class Prioritized(Declaration):
@@ -275,11 +278,13 @@ class Stop(Declaration):
     Attributes:
         frames: environment steps, of all environments together.
         updates: steps of the optimizer.
+        hours: of training, those before a resume included.
         return_: the mean return of an evaluation (`return`).
     """
 
     frames: Quantity | None = None
     updates: Quantity | None = None
+    hours: Quantity | None = None
     return_: Quantity | None = Field(default=None, alias="return")
 
 
@@ -289,10 +294,26 @@ class Checkpoint(Declaration):
     Attributes:
         every: frames between two checkpoints; updates, where the data are recorded.
         keep: how many of the last ones.
+        buffer: whether they hold the replay buffer; without it a resumed training fills a new one first.
     """
 
     every: Quantity | None = None
     keep: int = 2
+    buffer: bool = True
+
+
+class Bonus(Declaration):
+    """A bonus on the reward: what a loss gives for each sample.
+
+    Attributes:
+        from_: the loss (`from`), or one of its metrics: `bonus.prediction_error`.
+        coeff: what it is multiplied with; 1 by default.
+        normalize: whether it is divided by the deviation of its discounted sums.
+    """
+
+    from_: str | None = Field(default=None, alias="from")
+    coeff: Quantity | None = None
+    normalize: bool = False
 
 
 class Devices(Declaration):
@@ -330,12 +351,15 @@ class Pipeline(DeclaredClass):
             theirs in front.
         value_estimator: that of the losses.
         data: where they come from.
+        workers: processes that collect them; by default the one that learns.
         target_updater: how target parameters follow.
         optimizer: one for all, or several by name.
         evaluate: how the policy is evaluated.
         stop: when the training ends.
         checkpoint: what is kept of it.
+        reward: bonuses that are added to the reward before values are estimated, by name.
         device: where it runs: one device, or one for each part.
+        precision: of what networks compute; log-probabilities, losses and values have full precision.
         seed: all random numbers follow from it.
     """
 
@@ -351,10 +375,15 @@ class Pipeline(DeclaredClass):
     terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
+    workers: Workers | None = None
+    reward: dict[str, Annotated[SerializeAsAny[Bonus], WrapValidator(_unless_dropped)]] = Field(
+        default_factory=dict
+    )
     target_updater: TargetUpdate | None = None
     optimizer: OptimizerField | None = None
     evaluate: Evaluate | None = None
     stop: Stop | None = None
     checkpoint: Checkpoint | None = None
     device: Annotated[str | Devices | None, Field(union_mode="left_to_right")] = None
+    precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0

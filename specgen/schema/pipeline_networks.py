@@ -51,12 +51,22 @@ class Init(Declaration):
 
 
 class NetworkBody(Declaration):
-    """A network: what lies between what it reads and its head, which follow from its role.
+    """A network: what lies between what it reads and its head, which follow from its role; or a trunk, which has none.
+
+    Its layers stand in the order `trunk`, `embedding`, `cnn` or `python`, `gru` or `lstm`, `mlp`, of which each may be left out.
 
     Attributes:
+        trunk: a network without a role, whose features it reads.
+        embedding: the size of the learned vectors that stand for an input that is one of finitely many.
+        python: layers of a class of one's own, `package.module:Class`, in the place of `embedding` and `cnn`.
+        features: how many numbers those give.
+        cnn: convolutions, `[channels, kernel, stride]` each.
+        gru: the size of a gated recurrent layer.
+        lstm: the size of a recurrent layer with long short-term memory.
         mlp: the sizes of the hidden layers.
-        activation: what stands behind each of them.
-        layer_norm: whether their outputs are normalised before that.
+        activation: what stands behind each of them, and behind each convolution.
+        layer_norm: whether outputs of hidden layers are normalised before that.
+        dropout: how likely each of them is left out in training.
         init: its first weights; by default those of the layers' classes.
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
@@ -68,9 +78,17 @@ class NetworkBody(Declaration):
         doc: one line.
     """
 
+    trunk: str | None = None
+    embedding: Size | None = None
+    python: str | None = None
+    features: Size | None = None
+    cnn: list[list[int]] | None = None
+    gru: Size | None = None
+    lstm: Size | None = None
     mlp: list[Size] | None = None
     activation: Activation = "relu"
     layer_norm: bool = False
+    dropout: Quantity | None = None
     init: Init | None = None
     dist: (
         Literal[

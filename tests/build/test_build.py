@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,14 +128,19 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture
-def built(tmp_path: Path) -> Path:
-    """A project that was built."""
-    folder = grid(tmp_path)
+@pytest.fixture(scope="module")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = grid(tmp_path_factory.mktemp("built"))
     done = specgen(folder, "build")
     assert done.returncode == OK, done.stdout + done.stderr
     assert "made/walk.py" in files(folder)
     return folder
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path) -> Path:
+    """A project that was built: a copy, with the compiler's memory, that a test may change."""
+    return Path(shutil.copytree(built_once, tmp_path, dirs_exist_ok=True))
 
 
 def test_the_second_build_writes_nothing(built: Path) -> None:

@@ -129,11 +129,14 @@ def neutral(tmp_path_factory: pytest.TempPathFactory) -> list[TensorDict]:
     return recorded("neutral_names", *NEUTRAL, tmp_path_factory.mktemp("neutral"))
 
 
-@pytest.mark.parametrize("name", sorted(METHOD_VARIABLES))
-def test_a_role_and_an_output_called_as_a_variable(
-    name: str, neutral: list[TensorDict], tmp_path: Path
+NAMES = sorted(METHOD_VARIABLES)
+
+
+@pytest.mark.parametrize(("role", "out"), zip(NAMES, [*NAMES[1:], NAMES[0]], strict=True))
+def test_a_role_and_an_output_called_as_variables(
+    role: str, out: str, neutral: list[TensorDict], tmp_path: Path
 ) -> None:
-    for package, role, out in (("as_role", name, f"{name}_"), ("as_output", f"{name}_", name)):
-        found = recorded(f"{package}_{name}", role, out, tmp_path)
-        for one, other in zip(found, neutral, strict=True):
-            assert_identical(one, other, f"{role} and {out}")
+    """Each variable is the name of a role once and once that of an output."""
+    found = recorded(f"{role}_and_{out}", role, out, tmp_path)
+    for one, other in zip(found, neutral, strict=True):
+        assert_identical(one, other, f"{role} and {out}")

@@ -58,7 +58,7 @@ def _compare(name: str, kind: str, *, ids: bool = True, **keywords: Any) -> list
 @pytest.mark.parametrize("name", ENVS)
 def test_batches(name: str, kind: str) -> None:
     count = ENVS[name]().batch_size.numel()
-    mine = _compare(name, kind, frames_per_batch=60 * count, total_frames=240 * count)
+    mine = _compare(name, kind, frames_per_batch=40 * count, total_frames=120 * count)
     if name != "pendulum":
         ids = torch.cat([batch["collector", "traj_ids"] for batch in mine], -1)
         assert len(ids.unique()) > 2 * count
@@ -70,8 +70,8 @@ def test_batches(name: str, kind: str) -> None:
         {"set_truncated": True},
         {"max_frames_per_traj": 7},
         {"max_frames_per_traj": -1},
-        {"init_random_frames": 60},
-        {"init_random_frames": 50},
+        {"init_random_frames": 30},
+        {"init_random_frames": 25},
         {"init_random_frames": -1},
         {"split_trajs": True},
         {"split_trajs": False},
@@ -85,7 +85,7 @@ def test_batches(name: str, kind: str) -> None:
         {"env_device": "cpu"},
         {"no_cuda_sync": True},
         {"trust_policy": True},
-        {"total_frames": 100},
+        {"total_frames": 50},
         {"postproc": lambda data: data.select("action", ("next", "reward"))},
         {"exploration_type": None},
     ],
@@ -95,7 +95,7 @@ def test_batches(name: str, kind: str) -> None:
 )
 @pytest.mark.parametrize("name", ["one", "batch"])
 def test_keyword(name: str, keywords: dict[str, Any]) -> None:
-    _compare(name, "module", **{"frames_per_batch": 60, "total_frames": 180, **keywords})
+    _compare(name, "module", **{"frames_per_batch": 30, "total_frames": 90, **keywords})
 
 
 def test_policies_that_write_no_action_key_twice() -> None:

@@ -6,11 +6,10 @@ import errno
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -214,37 +213,34 @@ def test_space_for_mapped_rows_is_reserved(tmp_path: Path, monkeypatch: pytest.M
     assert file.stat().st_blocks * 512 >= 40_000  # all of it is on the disk, not only what was written
 
 
-SAVE_FOREVER = """
-import sys
-import torch
-from tensordict import TensorDict
-from specgen_runtime.data import LazyTensorStorage, PrioritizedSampler, ReplayBuffer
-
-buffer = ReplayBuffer(storage=LazyTensorStorage(50_000), sampler=PrioritizedSampler(50_000, 1.0, 1.0))
-number = 0
-while True:
-    number += 1
-    rows = torch.full((50_000,), number)
-    buffer.extend(TensorDict({"a": rows, "b": rows.clone(), "c": rows.double()}, [50_000]))
-    buffer.update_priority(torch.arange(50_000), float(number))
-    buffer.dumps(sys.argv[1])
-    print(number, flush=True)
-"""
+def save_forever(folder: Path, said: int) -> None:
+    """Save ever new rows; each number that is saved is a line in an open file."""
+    buffer = ReplayBuffer(storage=LazyTensorStorage(50_000), sampler=PrioritizedSampler(50_000, 1.0, 1.0))
+    for number in count(1):
+        rows = torch.full((50_000,), number)
+        buffer.extend(TensorDict({"a": rows, "b": rows.clone(), "c": rows.double()}, [50_000]))
+        buffer.update_priority(torch.arange(50_000), float(number))
+        buffer.dumps(folder)
+        os.write(said, b"%d\n" % number)
 
 
 @pytest.mark.slow
 def test_a_killed_program_leaves_a_whole_buffer(tmp_path: Path) -> None:
     for delay in (0.0, 0.013, 0.041, 0.11):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SAVE_FOREVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        for _ in range(3):
-            done = int(process.stdout.readline())
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        heard, said = os.pipe()
+        process = os.fork()  # a new Python would import torch for seconds
+        if process == 0:
+            try:
+                save_forever(tmp_path, said)
+            finally:
+                os._exit(1)
+        os.close(said)
+        with open(heard) as lines:
+            for _ in range(3):
+                done = int(lines.readline())
+            time.sleep(delay)
+            os.kill(process, signal.SIGKILL)
+            assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
         buffer = ReplayBuffer(
             storage=LazyTensorStorage(50_000), sampler=PrioritizedSampler(50_000, 1.0, 1.0), batch_size=5
         )

@@ -37,7 +37,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 shown += 1
         assert shown == 3
         for name in ("Sums", "SumsTrain"):
-            check_env(lambda name=name: getattr(package, name)(batch_size=(8,)))
+            check_env(lambda name=name: getattr(package, name)(batch_size=(8,)), steps=10)
         said = next(line.strip() for line in PAGE.text.splitlines() if line.startswith("    Sums:"))
         with pytest.raises(TypeError, match=re.escape(said)):
             package.Sums(source=[{"query": "What is 7 + 7?", "answer": 14}]).reset()

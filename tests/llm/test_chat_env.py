@@ -366,7 +366,7 @@ def test_rewards_come_as_tensors_too() -> None:
         ({"batch_size": (4,), "group": 3}, "groups of 3 don't fill a batch of 4"),
         ({"group": 3, "repeats": 2}, "repeats is another word for group, got 3 and 2"),
         ({"max_turns": 0}, "max_turns is at least 1, got 0"),
-        ({"input_mode": "tokens"}, "input_mode is 'history' or 'text', got 'tokens'"),
+        ({"input_mode": "images"}, "input_mode is 'history', 'text' or 'tokens', got 'images'"),
         ({"input_mode": "text"}, "needs a tokenizer, whose chat template makes the texts"),
     ],
 )

@@ -127,12 +127,12 @@ def answering(text: str) -> Any:
 @pytest.mark.parametrize("size", [None, (4,), (2, 3)])
 def test_the_contract(made: ModuleType, name: str, size: tuple[int, ...] | None) -> None:
     ordered = name in ("Streamed", "Loaded")  # no seed changes the order of such a source
-    check_env(lambda: getattr(made, name)(batch_size=size), deterministic=ordered)
+    check_env(lambda: getattr(made, name)(batch_size=size), steps=10, deterministic=ordered)
 
 
 @pytest.mark.parametrize("name", ["Texts", "TextsTrain"])
 def test_the_contract_of_texts(made: ModuleType, name: str) -> None:
-    check_env(lambda: getattr(made, name)(batch_size=(2,)))
+    check_env(lambda: getattr(made, name)(batch_size=(2,)), steps=10)
 
 
 def test_it_is_the_environment_by_hand(made: ModuleType) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from specgen_runtime.llm import TransformersWrapper, load_model, load_tokenizer
 
 from tests.llm.models import FAMILIES, tiny_model, tiny_tokenizer
 from tests.llm.test_wrapper import CHATS, of_chats, wrapper
+from tests.python_processes import run_python
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -70,5 +69,5 @@ def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest
 
 def test_importing_brings_no_transformers() -> None:
     program = "import sys, specgen_runtime.llm; print([n for n in ('transformers', 'tokenizers') if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found = run_python("-c", program)
     assert found.stdout.strip() == "[]"

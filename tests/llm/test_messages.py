@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 from specgen_runtime.llm import as_rows, chats_of
 from tensordict import TensorDict
+
+from tests.python_processes import run_python
 
 SHORT = [{"role": "user", "content": "a"}]
 LONG = [{"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]
@@ -78,11 +78,11 @@ def test_objects_and_rows_are_as_many() -> None:
 
 def test_importing_language_models_imports_no_transformers() -> None:
     code = "import specgen_runtime.llm, sys; print(sorted({'transformers', 'tokenizers', 'torchrl'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
     assert done.stdout.strip() == "[]"
 
 
 def test_importing_the_runtime_imports_no_language_models() -> None:
     code = "import specgen_runtime, sys; print([name for name in sys.modules if name.startswith('specgen_runtime.llm')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
     assert done.stdout.strip() == "[]"

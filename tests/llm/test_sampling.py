@@ -125,6 +125,32 @@ def test_greedy_answers_are_the_likeliest_tokens() -> None:
     )
 
 
+def test_answers_end_where_they_have_a_stop_string() -> None:
+    """Of several tokens; what was drawn behind it is no part of the answer, and its log-probabilities stay."""
+    tokenizer = tiny_tokenizer()
+    model = tiny_model("qwen2", tokenizer)
+    given = {"max_new_tokens": 12, "do_sample": True, "eos_token_id": [4]}
+
+    def answers(**more: Any) -> Answers:
+        torch.manual_seed(3)
+        how = GenerationSettings.of({**given, **more}, model, tokenizer=tokenizer)
+        return generate_answers(model, prompts(), how, pad=0)
+
+    free = answers()
+    string = tokenizer.decode(free.tokens[1][3:6])
+    assert len(tokenizer.encode(string, add_special_tokens=False)) > 1
+    found = answers(stop_sequences=[string])
+    assert torch.equal(found.tokens[1], free.tokens[1][:6])
+    assert not found.is_complete[1], "it has no end of turn"
+    for tokens, log_probs, whole, known in zip(
+        found.tokens, found.log_probs, free.tokens, free.log_probs, strict=True
+    ):
+        text = tokenizer.decode(tokens)
+        assert string not in tokenizer.decode(tokens[:-1])
+        assert string in text or torch.equal(tokens, whole)
+        torch.testing.assert_close(log_probs, known[: len(tokens)])
+
+
 def test_words_for_settings() -> None:
     tokenizer = tiny_tokenizer()
     model = tiny_model("llama", tokenizer)
@@ -145,11 +171,16 @@ def test_words_for_settings() -> None:
         ({"temperature": -1.0}, "temperature must be > 0"),
         ({"top_k": -1}, "top_k must be >= 0"),
         ({"top_p": 0.0}, "top_p must be in"),
-        ({"stop": "many tokens"}, "one token"),
+        ({"stop": ["</s>", ""]}, "a stop string has a letter at least"),
     ]
     for given, message in bad:
         with pytest.raises(ValueError, match=message):
             of(given, model, tokenizer=tokenizer)
+    assert of({"stop": "many tokens"}, model, tokenizer=tokenizer).strings == ("many tokens",)
+    with pytest.raises(
+        ValueError, match="one token here, got 'many tokens', which is none without a tokenizer"
+    ):
+        of({"stop": "many tokens"}, model)
     with pytest.raises(ValueError, match="give one of them"):
         of({"n": 2, "do_sample": True}, model, 3)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from specgen_runtime.modules import MLP, OneHot, orthogonal
+from specgen_runtime.modules import MLP, ConvNet, MultiAgentMLP, OneHot, orthogonal
 from torch import nn
 
 
@@ -28,6 +28,22 @@ def test_the_weights_are_those_of_torch() -> None:
     torch.manual_seed(0)
     nn.init.orthogonal_(expected, math.sqrt(2))
     assert torch.equal(layer.weight, expected)
+
+
+def test_convolutions_and_agents_with_layers_of_their_own() -> None:
+    images = orthogonal(ConvNet(in_features=2, num_cells=[3, 4]), gain=2.0, head_gain=1.0)
+    agents = orthogonal(
+        MultiAgentMLP(3, 2, 4, centralized=False, share_params=False, num_cells=[8]), gain=2.0
+    )
+    layers = [module for module in (*images, *agents.modules()) if isinstance(module, nn.Conv2d | nn.Linear)]
+    for layer, gain in zip(layers, (2.0, 1.0, 2.0, 1.0), strict=True):
+        weights = layer.weight.detach()
+        each = [weights.flatten(1)] if weights.ndim == 4 else list(weights)
+        assert len(each) == (1 if weights.ndim == 4 else 4)
+        for weight in each:
+            short = weight.T if weight.shape[0] > weight.shape[1] else weight
+            torch.testing.assert_close(short @ short.T, gain**2 * torch.eye(len(short)), atol=1e-5, rtol=1e-5)
+        assert not layer.bias.any()
 
 
 @pytest.mark.parametrize("given", [{"gain": 0.0}, {"head_gain": -1.0}, {"gain": math.nan}])

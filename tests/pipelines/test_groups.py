@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from specgen_runtime.envs import ExplorationType
 from specgen_runtime.training import evaluate, minibatches, read_log
 from specgen_std.chains.simple_tag import SimpleTagTrain
 from specgen_std.pipelines import mappo_tag
@@ -120,9 +121,21 @@ def test_a_team_of_continuous_agents_trains_and_resumes(case: str, tmp_path: Pat
 
 @pytest.mark.slow
 def test_adversaries_learn_to_hunt(tmp_path: Path) -> None:
-    """The return of the policy that is drawn from, which is that of a random one at first."""
-    config = MAPPOTagConfig(total_frames=96_000, evaluate_every=8_000, evaluate_episodes=8, stop_return=1e9)
-    mappo_tag.train(config, folder=tmp_path)
-    rows = read_log(tmp_path / "log.csv")
-    first, last = (sum(row["adversary_return"] for row in some) / 3 for some in (rows[:3], rows[-3:]))
-    assert last > 1.7 * first, (first, last)
+    """The policy that is drawn from, in a thousand episodes before and after few but large steps."""
+    config = MAPPOTagConfig(
+        seed=2,
+        total_frames=32_000,
+        epochs=4,
+        minibatches=2,
+        adversary_lr=5e-3,
+        evaluate_every=32_000,
+        evaluate_episodes=2,
+    )
+    env = SimpleTagTrain(batch_size=[1_000])
+    before, after = (
+        evaluate(env, parts.policy, seed=1, max_steps=25, returns=GROUPS, exploration=ExplorationType.RANDOM)[
+            "adversary"
+        ]
+        for parts in (MAPPOTag(config), mappo_tag.train(config, folder=tmp_path))
+    )
+    assert after > 1.7 * before, (before, after)  # 2.6 times; 2.0 and 2.2 with seeds 0 and 1

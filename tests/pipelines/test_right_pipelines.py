@@ -79,6 +79,16 @@ RIGHT: dict[str, tuple[str, str]] = {
         PPO.replace("chains/pendulum", "chains/pendulum, envs/pendulum"),
         "    extends: PPOPendulum\n    env: PendulumGym\n    evaluate: {env: PendulumTrain}\n",
     ),
+    "workers": (PPO, "    extends: PPOPendulum\n    workers: {ray: 8, cpus: 1, gpus: 0.25}\n"),
+    "workers that do not wait": (
+        SAC,
+        "    extends: SACMountainCar\n    workers: {processes: 4, sync: false}\n",
+    ),
+    "workers that do not wait, and what makes up for it": (
+        PPO + ", losses/policy_gradient",
+        "    extends: PPOPendulum\n    loss: {A2CLoss: {entropy_coeff: 0.01}}\n    value_estimator: {vtrace: {gamma: 0.95}}\n"
+        "    data: {on_policy: {epochs: 1}}\n    workers: {processes: 4, sync: false}\n",
+    ),
     "advantages of a whole batch": (
         PPO,
         """\
@@ -148,6 +158,35 @@ RIGHT: dict[str, tuple[str, str]] = {
     data: {replay: {num_envs: 1, num_steps: 1, updates: 20}}
 """,
     ),
+    "a policy and a critic on one memory": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    params: {width: 32}
+    networks:
+      encoder: {mlp: [width], layer_norm: true}
+      memory: {trunk: encoder, lstm: width}
+      actor_network: {trunk: memory, mlp: drop}
+      critic_network: {trunk: memory, in: [action], mlp: [16], dropout: 0.1}
+    data: {on_policy: {minibatch_size: 512}}
+    optimizer:
+      actor: {of: [memory, actor_network], adam: {lr: 3.0e-4}}
+      critic: {of: [loss_critic], adam: {lr: 1.0e-3}}
+""",
+    ),
+    "vectors that are learned for indices": (
+        PPO.replace("chains/pendulum", "chains/frozen_lake"),
+        """\
+    extends: PPOPendulum
+    env: FrozenLakeTrain
+    networks:
+      encoder: {embedding: 16, mlp: [32]}
+      actor_network: {dist: drop, scale: drop, trunk: encoder}
+      critic_network: {trunk: encoder, init: {orthogonal: {head_gain: 0.1}}}
+    value_estimator: {gae: {gamma: 0.99}}
+    stop: {return: 0.7}
+""",
+    ),
     "terms in the place of networks": (
         SAC,
         """\
@@ -157,6 +196,38 @@ RIGHT: dict[str, tuple[str, str]] = {
       critic: {of: [loss_qvalue]}
       temperature: {of: [loss_alpha]}
 """,
+    ),
+    "parts on devices of their own, in bfloat16": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    device: {env: cpu, policy: cpu, data: "cuda:0", loss: "cuda:0"}
+    precision: bfloat16
+""",
+    ),
+    "a buffer on the device": (
+        DQN,
+        "    extends: DQNCartPole\n    device: cuda\n    data: {replay: {storage: device}}\n",
+    ),
+    "a bonus that fades": (
+        "pipelines/ppo_rnd_mountain_car, chains/mountain_car, losses/ppo, losses/rnd",
+        """\
+    extends: PPORNDMountainCar
+    reward: {bonus: {from: novelty.prediction_error, coeff: "linear(1.0, 0.0)", normalize: false}}
+""",
+    ),
+    "passes and a training that end early": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    data: {on_policy: {until: kl_approx > 0.05}}
+    optimizer: {adam: {lr: "piecewise((0, 1.0e-3), (50_000, 1.0e-3), (50_000, 1.0e-4))"}}
+    stop: {hours: 1.5}
+""",
+    ),
+    "checkpoints without the buffer": (
+        DQN,
+        "    extends: DQNCartPole\n    checkpoint: {buffer: false}\n",
     ),
 }
 
@@ -179,7 +250,9 @@ def test_there_are_many() -> None:
     assert len(RIGHT) >= 15
 
 
-@pytest.mark.parametrize("name", ["alone", "priorities", "actor and critic with steps of their own"])
+@pytest.mark.parametrize(
+    "name", ["alone", "priorities", "actor and critic with steps of their own", "a bonus that fades"]
+)
 def test_the_same_declaration_in_python_gives_the_same_files(name: str) -> None:
     text = text_of(name)
     data = yaml.safe_load(text)

@@ -66,6 +66,11 @@ SCHEMAS = {
 }  # fmt: skip
 
 
+def _made() -> Any:
+    """The generated module of the environment."""
+    return importlib.import_module("simulated.python")
+
+
 class Track:
     """Keeps where the wheel is, and how fast it turns."""
 
@@ -77,19 +82,15 @@ class Track:
         self.random = torch.Generator()
 
     def reset(self, seed: int | None) -> Any:
-        from simulated.python import TrackReset
-
         if seed is not None:
             self.random.manual_seed(seed)
         self.angle, self.speed = torch.rand((), generator=self.random).item(), 0.0
-        return TrackReset(observation=[self.angle, self.speed])
+        return _made().TrackReset(observation=[self.angle, self.speed])
 
     def step(self, action: torch.Tensor) -> Any:
-        from simulated.python import TrackStep
-
         self.speed += self.push * action.item()
         self.angle += self.speed
-        return TrackStep(
+        return _made().TrackStep(
             observation=[self.angle, self.speed], reward=-abs(self.angle), terminated=False, truncated=False
         )
 

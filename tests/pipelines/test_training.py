@@ -88,6 +88,7 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
 ) -> None:
     """Stopped in an update behind a checkpoint: the parts and the log are those of a training that was left alone."""
     module = pipeline(name)
+    monkeypatch.setattr(module, "draw_curve", lambda folder, **_: None)
     config = small_config(module)
     whole = module.train(config, folder=tmp_path / "whole")
     update, done, last = module.update, 0, _updates_of(config) * 3 // 4

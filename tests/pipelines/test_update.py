@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_std.pipelines import redq_pendulum, td3_pendulum
+from specgen_std.pipelines import mappo_tag, ppo_cartpole, ppo_taxi, redq_pendulum, td3_pendulum
 
 from tests.pipelines.small import small_config
 from tests.pipelines.test_training import equal, parameters, targets
@@ -56,3 +56,19 @@ def test_the_global_generator_has_no_part_in_an_update() -> None:
     one = td3_pendulum.update(parts, batch, updates=0)
     torch.manual_seed(2)
     assert td3_pendulum.update(other, batch, updates=0) == one
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(ppo_cartpole, "PPOCartPole"), (ppo_taxi, "PPOTaxi"), (mappo_tag, "MAPPOTag")]
+)
+def test_minibatches_hold_all_that_losses_read(module: Any, name: str) -> None:
+    parts = getattr(module, name)(small_config(module))
+    batch = parts.collector.next()
+    for part, estimator in vars(parts).items():
+        if part.endswith("estimator"):
+            estimator(batch)
+    held = batch.select(*parts.stored)
+    assert len(list(held.keys(True, True))) < len(list(batch.keys(True, True)))
+    for part, loss in vars(parts).items():
+        if part.endswith("loss"):
+            assert (loss(held) == loss(batch)).all()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +17,8 @@ import torch
 from specgen_runtime.services import RayService, actor_options, described
 from specgen_runtime.services import ray as services_ray
 from tensordict import TensorDict
+
+from tests.python_processes import run_python
 
 
 class Counter:
@@ -213,6 +213,5 @@ def test_arguments_are_the_same_in_another_process() -> None:
     )
     here: dict[str, Any] = {"__name__": "__main__"}
     exec(program, here)
-    run = partial(subprocess.run, capture_output=True, text=True, check=True)
-    there = run([sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": "7"}).stdout
-    assert there.strip() == here["text"]
+    there = run_python("-c", program)  # whose hashes of texts are others than here
+    assert there.stdout.strip() == here["text"], there.stderr

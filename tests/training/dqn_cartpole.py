@@ -1,11 +1,7 @@
-"""A training as generated ones are: DQN on the generated CartPole, with its loss, a replay buffer and `Run`.
-
-python tests/training/dqn_cartpole.py runs/dqn [--resume] [--total-frames 2000] [--lr 0.001]
-"""
+"""A training as generated ones are: DQN on the generated CartPole, with its loss, a replay buffer and `Run`."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,22 +125,3 @@ def train(config: Config, folder: Path, *, resume: bool = False, **options: Any)
                 run.save()
         run.save()
     return run
-
-
-def main() -> None:
-    defaults = Config()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--resume", action="store_true")
-    for name, value in vars(defaults).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    given = vars(parser.parse_args())
-    folder, resume = given.pop("folder"), given.pop("resume")
-    torch.set_num_threads(1)
-    train(Config(**given), folder, resume=resume)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from specgen_std.chains.cartpole import CartPoleTrain
 from tensordict import TensorDictBase
 
 from tests.envs.counting import Counting
+from tests.python_processes import run_python
 
 
 def logged(folder: Path, points: dict[int, float], column: str = "evaluation") -> Path:
@@ -79,7 +78,7 @@ def test_drawing_needs_no_display_and_changes_no_settings(tmp_path: Path) -> Non
         "import sys\nfrom specgen_runtime.training import draw_curve\n"
         f"draw_curve({str(folder)!r})\nprint('matplotlib.pyplot' in sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    found = run_python("-c", program)
     assert found.stdout == "False\n", found.stderr
 
 

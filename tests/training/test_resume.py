@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from specgen_runtime.training.checkpoints import Checkpoints
 
 from tests.training.dqn_cartpole import Config, train
 
-SCRIPT = Path(__file__).with_name("dqn_cartpole.py")
 TIMED = ("seconds", "frames_per_second")
 
 
@@ -126,23 +124,25 @@ def test_another_seed_is_another_training(whole: Path, tmp_path: Path) -> None:
         assert_same_checkpoint(last_checkpoint(tmp_path / "run"), last_checkpoint(whole))
 
 
-def command(folder: Path, *options: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), str(folder), *options]
+def train_with_errors_in(file: Path, folder: Path, **options: Any) -> None:
+    """Train, with what is said on stderr in a file."""
+    os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600), 2)
+    sys.stderr = os.fdopen(2, "w", buffering=1)
+    train(Config(), folder, **options)
 
 
 def test_ctrl_c_saves_and_ends_with_130(whole: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    process = subprocess.Popen(command(folder), stderr=subprocess.PIPE, text=True)
+    folder, said = tmp_path / "run", tmp_path / "said"
+    process = in_a_child(train_with_errors_in, said, folder)
     while not (folder / "checkpoints.json").is_file():
         time.sleep(0.01)
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "interrupted: saving at the next checkpoint" in said
-    assert "Traceback" not in said
-    again = subprocess.run(command(folder, "--resume"), stderr=subprocess.PIPE, text=True, timeout=120)
-    assert again.returncode == 0, again.stderr
-    assert "resumed" in again.stderr
+        assert os.waitpid(process, os.WNOHANG) == (0, 0), said.read_text()
+    os.kill(process, signal.SIGINT)
+    assert ended(process) == 130, said.read_text()
+    assert "interrupted: saving at the next checkpoint" in said.read_text()
+    assert "Traceback" not in said.read_text()
+    again = tmp_path / "again"
+    assert ended(in_a_child(train_with_errors_in, again, folder, resume=True)) == 0, again.read_text()
+    assert "resumed" in again.read_text()
     assert_same_checkpoint(last_checkpoint(folder), last_checkpoint(whole))
     assert untimed(folder) == untimed(whole)

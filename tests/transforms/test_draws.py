@@ -112,8 +112,8 @@ def simulated(package: Any) -> TransformedEnv:
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_fused_as_one_after_another(package: Any, batch: tuple[int, ...]) -> None:
     """Also where a drawn value is dropped, and nothing reads it."""
-    check_env(lambda: package.Fused(batch_size=batch))
-    check_env(lambda: native(package, batch))
+    check_env(lambda: package.Fused(batch_size=batch), steps=15)
+    check_env(lambda: native(package, batch), steps=15)
     fused, dynamic = package.Fused(batch_size=batch), native(package, batch)
     same_specs(fused, dynamic)
     drive(fused, dynamic)
@@ -279,7 +279,8 @@ class TestRandomTruncation:
         check_env(
             lambda: TransformedEnv(
                 Pendulum(batch_size=[3]), Compose(StepCounter(), RandomTruncationTransform(2, 6, 0.5))
-            )
+            ),
+            steps=15,
         )
 
 

@@ -55,6 +55,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "PinMemoryTransform": lambda: transforms.PinMemoryTransform(),
     "PolicyAgeFilter": lambda: transforms.PolicyAgeFilter(3, 1),
     "RemoveEmptySpecs": lambda: transforms.RemoveEmptySpecs(),
+    "gSDENoise": lambda: transforms.gSDENoise(state_dim=3, action_dim=2),
     "TensorDictPrimer": lambda: transforms.TensorDictPrimer(hidden=Bounded(-1.0, 1.0, (4,)), random=True),
     "TerminateTransform": lambda: transforms.TerminateTransform(far),
     "Timer": lambda: transforms.Timer(),

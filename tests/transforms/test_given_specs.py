@@ -34,7 +34,8 @@ def test_the_spec_of_the_only_entry() -> None:
     assert norm.transform_observation_spec(Bounded(0.0, 1.0, (3,))) == Bounded(1.0, 3.0, (3,))
     assert RewardScaling(1.0, 2.0, in_keys=["r"]).transform_reward_spec(Unbounded(1)) == Unbounded(1)
     with pytest.raises(TypeError, match="RewardScaling reads several entries, or says not which"):
-        RewardScaling(1.0, 2.0).transform_reward_spec(Unbounded(1))
+        RewardScaling(1.0, 2.0, in_keys=["r", "s"]).transform_reward_spec(Unbounded(1))
+    assert RewardScaling(1.0, 2.0).transform_reward_spec(Bounded(0.0, 1.0, (1,))) == Bounded(1.0, 3.0, (1,))
 
 
 def test_environments_are_asked_first() -> None:

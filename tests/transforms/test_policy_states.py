@@ -58,8 +58,8 @@ def both(package: Any, batch: tuple[int, ...]) -> tuple[EnvBase[Any], EnvBase[An
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_fused_as_one_after_another(package: Any, batch: tuple[int, ...]) -> None:
-    check_env(lambda: package.Fused(batch_size=batch))
-    check_env(lambda: dynamic(batch))
+    check_env(lambda: package.Fused(batch_size=batch), steps=12)
+    check_env(lambda: dynamic(batch), steps=12)
     same_specs(*both(package, batch))
     drive(*both(package, batch))
     rollouts = []

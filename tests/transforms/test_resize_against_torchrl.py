@@ -110,6 +110,16 @@ def test_a_size_that_is_there_already_changes_nothing(how: str) -> None:
         assert torch.equal(resize_image(image, 21, 16, how), image)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize("how", ["nearest", "bilinear", "bicubic"])
+def test_ends_of_whole_numbers_stay(dtype: torch.dtype, how: str) -> None:
+    """Also 2**63 - 1, which no float64 is."""
+    limits = torch.iinfo(dtype)
+    for end in (limits.min, limits.max):
+        made = resize_image(torch.full((1, 4, 6), end, dtype=dtype), 3, 5, how)
+        torch.testing.assert_close(made.double(), torch.full((1, 3, 5), end).double(), rtol=1e-9, atol=0)
+
+
 def test_bounds() -> None:
     """Means lie between the values; a cubic does not, and bytes stay bytes."""
     env = TransformedEnv(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,12 +71,11 @@ def strict_pyright(folder: Path, **options: Any) -> Errors:
 def each_project(checker: str, folder: Path) -> dict[str, Errors]:
     """What a checker says of each project in a folder, by the name of its folder.
 
-    Pyright looks at all of them at once, as most of its time goes into what they import; mypy, which has a cache for
-    that, takes one at a time, as their modules have the same names.
+    It looks at all of them at once, as most of its time goes into what they import.
     """
     projects = sorted(path.name for path in folder.iterdir())
     if checker == "mypy":
-        return {name: mypy(folder / name) for name in projects}
+        return _each_with_mypy(folder, projects)
     configuration = {"executionEnvironments": [{"root": name} for name in projects]}
     (folder / "pyrightconfig.json").write_text(json.dumps(configuration), encoding="utf-8")
     errors: dict[str, Errors] = {name: {} for name in projects}
@@ -83,6 +83,33 @@ def each_project(checker: str, folder: Path) -> dict[str, Errors]:
         name, _, path = file.partition("/")
         errors[name][path] = lines
     return errors
+
+
+def _each_with_mypy(folder: Path, projects: list[str]) -> dict[str, Errors]:
+    """Mypy takes modules of one name once: in copies side by side the name of its project is put before each."""
+    together = folder / "together"
+    for project in projects:
+        root = folder / project
+        own = {
+            path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+        }
+        named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(own)))})\b")
+        for file in root.rglob("*.py"):
+            first, *rest = file.relative_to(root).parts
+            copy = together.joinpath(f"{project}_{first}", *rest)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            text = named.sub(rf"{project}_\1", file.read_text(encoding="utf-8"))
+            copy.write_text(text, encoding="utf-8")
+    found = mypy(together)
+    shutil.rmtree(together)
+    return {
+        project: {
+            file.removeprefix(f"{project}_"): lines
+            for file, lines in found.items()
+            if file.startswith(f"{project}_")
+        }
+        for project in projects
+    }
 
 
 CHECKERS: dict[str, Callable[[Path], Errors]] = {"mypy": mypy, "pyright": pyright}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=072f46ea398af1cb11ba09e9f23c18a95246c064264f4d280e69a8efdd2f7ebd
+# specgen: sha256=c03f6e44ecb10c69309c6d910d08bfca1fa47b5484f14776bea50cbdc9fdd123
 """Random network distillation."""
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class RNDLossTerms(NamedTuple):
     """[*batch], before the reduction"""
     loss_predictor_mask: Tensor
     """bool [*batch], which samples count for it"""
+    prediction_error: Tensor
+    """float32 [*batch]"""
 
 
 def rnd_loss(
@@ -65,7 +67,13 @@ def rnd_loss(
     # losses.RNDLoss.terms
     loss_predictor_mask = combined_mask(bernoulli, mask)
     loss_predictor = error
-    return RNDLossTerms(loss_predictor=loss_predictor, loss_predictor_mask=loss_predictor_mask)
+    # losses.RNDLoss.metrics
+    with torch.no_grad():
+        prediction_error = error.detach()
+    return RNDLossTerms(
+        loss_predictor=loss_predictor, loss_predictor_mask=loss_predictor_mask,
+        prediction_error=prediction_error,
+    )
 
 
 class RNDLoss(LossModule):
@@ -86,7 +94,7 @@ class RNDLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
-    out_keys: ClassVar[list[str]] = ["loss_predictor"]
+    out_keys: ClassVar[list[str]] = ["loss_predictor", "prediction_error"]
 
     predictor_network: nn.Module
     target_network: nn.Module
@@ -160,7 +168,12 @@ class RNDLoss(LossModule):
             obs_rms=self.obs_rms, obs_clip=self.obs_clip,
         )
         return self._outputs(
-            {"loss_predictor": self._reduce_loss(terms.loss_predictor, tensordict, terms.loss_predictor_mask)}
+            {
+                "loss_predictor": self._reduce_loss(
+                    terms.loss_predictor, tensordict, terms.loss_predictor_mask
+                ),
+                "prediction_error": terms.prediction_error,
+            }
         )
 
     if TYPE_CHECKING:
@@ -173,7 +186,7 @@ class RNDLoss(LossModule):
         @overload
         def __call__(self, tensordict: TensorDictBase, /) -> RNDLossOutput: ...
         @overload
-        def __call__(self, **inputs: Tensor) -> Tensor: ...
+        def __call__(self, **inputs: Tensor) -> tuple[Tensor, ...]: ...
         def __call__(self, *args: Any, **inputs: Any) -> Any: ...
 
 
@@ -181,7 +194,7 @@ if TYPE_CHECKING:
 
     class RNDLossOutput(TypedTensorDict[
         Never,
-        Literal["loss_predictor"], Float[Tensor, "*batch"],
+        Literal["loss_predictor", "prediction_error"], Float[Tensor, "*batch"],
     ]):
         """What `RNDLoss` returns."""
 

@@ -4,12 +4,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2027cd6a89bd847bb8db3127312714003f3957834c103fd44668f7752cd38d99
+# specgen: sha256=18b8ed320f156a24ddb3dc9a4c6a0091ea5273d379e432cc091130f0e4ad7ced
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -171,6 +171,21 @@ class MAPPOTag:
         "adversary": ("adversary", "episode_reward"),
         "agent": ("agent", "episode_reward"),
     }
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        ("adversary", "observation"),
+        ("adversary", "action"),
+        ("agent", "observation"),
+        ("agent", "action"),
+        ("adversary", "advantage"),
+        ("adversary", "value_target"),
+        ("adversary", "state_value"),
+        ("adversary", "action_log_prob"),
+        ("agent", "advantage"),
+        ("agent", "value_target"),
+        ("agent", "state_value"),
+        ("agent", "action_log_prob"),
+    )
 
     def __init__(self, config: MAPPOTagConfig | None = None) -> None:
         config = MAPPOTagConfig() if config is None else config
@@ -388,7 +403,7 @@ def train(
                 parts.agent_estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch,
+                batch.select(*parts.stored),
                 config.num_envs * config.num_steps // config.minibatches,
                 generator=parts.shuffling,
                 epochs=config.epochs,

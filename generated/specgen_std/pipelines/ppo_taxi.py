@@ -4,15 +4,15 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5369ff2c0919c5bd23563a12b8c19b909c06992cac92074ed75dc8b76b8e948c
+# specgen: sha256=35bd286eb4eba4f6d859a3e36f75844d3f9c9ee3415f714af872ae2bf1a27d6b
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
     stream,
 )
-from specgen_runtime.typing import TensorDictBase
+from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
 from specgen_std.losses.ppo import ClipPPOLoss
 
@@ -113,12 +113,12 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
     """Make a network from `observation`, int64, one of 500, to a distribution (categorical) over `action`,
     int64, one of 6.
     """
-    net = nn.Sequential(
-        OneHotLayer(500),
-        orthogonal(
-            MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU),
-            gain=config.init_gain, head_gain=config.head_gain,
+    net = orthogonal(
+        nn.Sequential(
+            OneHotLayer(500), MLP(in_features=500, out_features=6, num_cells=[64], activation_class=nn.ReLU)
         ),
+        gain=config.init_gain,
+        head_gain=config.head_gain,
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["logits"])
     return ProbabilisticActor(
@@ -131,12 +131,13 @@ def actor_network(config: PPOTaxiConfig, generator: torch.Generator) -> Probabil
 def critic_network(config: PPOTaxiConfig) -> ValueOperator:
     """Make a network from `observation`, int64, one of 500, to `state_value`, float32 [1]."""
     return ValueOperator(
-        nn.Sequential(
-            OneHotLayer(500),
-            orthogonal(
+        orthogonal(
+            nn.Sequential(
+                OneHotLayer(500),
                 MLP(in_features=500, out_features=1, num_cells=[64], activation_class=nn.ReLU),
-                gain=config.init_gain, head_gain=config.critic_network_head_gain,
             ),
+            gain=config.init_gain,
+            head_gain=config.critic_network_head_gain,
         ),
         in_keys=["observation"],
         out_keys=["state_value"],
@@ -148,6 +149,15 @@ class PPOTaxi:
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
+
+    stored: ClassVar[Sequence[NestedKey]] = (
+        "observation",
+        "action",
+        "advantage",
+        "value_target",
+        "state_value",
+        "action_log_prob",
+    )
 
     def __init__(self, config: PPOTaxiConfig | None = None) -> None:
         config = PPOTaxiConfig() if config is None else config
@@ -287,7 +297,10 @@ def train(
                 parts.estimator(batch)
             # learn
             for minibatch in minibatches(
-                batch, config.minibatch_size, generator=parts.shuffling, epochs=config.epochs
+                batch.select(*parts.stored),
+                config.minibatch_size,
+                generator=parts.shuffling,
+                epochs=config.epochs,
             ):
                 run.add(update(parts, minibatch))
             # look

@@ -79,7 +79,7 @@ def flat_td(
 
     This is the one place that knows what a tensordict is made of.
     """
-    packed: TensorDict = kind.__new__(kind)
+    packed: TensorDict = TensorDict.__new__(kind)
     packed._tensordict = entries.copy()
     packed._batch_size = batch_size
     packed._device = device

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.policy import as_policy, on_policy_device
-from specgen_runtime.envs.rollout_steps import fill_randomly, root_behind
+from specgen_runtime.envs.rollout_steps import fill_randomly
 from specgen_runtime.specs.arguments import as_count, as_device
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def run_rollout(env: EnvBase[Any], options: RolloutOptions) -> Any:
     if flat is not None:
         result = flat.rolled_out()
         if options.goes_on:
-            options.following = root_behind(env, result)
+            options.following = flat.following(result)
     elif blocks is not None:
         rows, result = blocks, fill_randomly(env, blocks, options)
         if options.goes_on:

@@ -177,9 +177,15 @@ class BlockSteps(ABC):
 class FlatRollout(ABC):
     """A rollout whose policy is called with tensors: nobody sees a tensordict before the end."""
 
+    env: EnvBase[Any]
+
     @abstractmethod
     def rolled_out(self) -> Any:
         """Take all steps; all rows as one tensordict."""
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step of a rollout that goes on, given its rows."""
+        return root_behind(self.env, rollout)
 
 
 def fill_randomly(env: EnvBase[Any], rows: BlockSteps, options: RolloutOptions) -> Any:

@@ -11,6 +11,7 @@ from specgen_runtime.llm.conversations.incremental_tokenizer import IncrementalT
 from specgen_runtime.llm.conversations.messages import Message, as_rows, chats_of
 from specgen_runtime.llm.conversations.rendering import Rendered, render_batch
 from specgen_runtime.llm.envs.chat_env import ChatEnv
+from specgen_runtime.llm.envs.policy_version import PolicyVersion
 from specgen_runtime.llm.envs.prompts import Prompts
 from specgen_runtime.llm.envs.rewards import Reward, RewardModel, Scores
 from specgen_runtime.llm.envs.tools import (
@@ -51,6 +52,7 @@ __all__ = [
     "MCAdvantageSelector",
     "Masks",
     "Message",
+    "PolicyVersion",
     "Prompts",
     "RayKLRewardTransform",
     "RayMCAdvantage",

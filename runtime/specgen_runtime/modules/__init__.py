@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
@@ -41,6 +42,7 @@ from specgen_runtime.modules.networks.layers import OneHot, SquashDims
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
+from specgen_runtime.modules.networks.own import MakesLayers, own_layers
 from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
@@ -50,12 +52,9 @@ from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
 from specgen_runtime.modules.recurrent.networks import GRU, LSTM
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
-from specgen_runtime.modules.safe import (
-    SafeModule,
-    SafeProbabilisticModule,
-    SafeProbabilisticTensorDictSequential,
-    SafeSequential,
-)
+from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
+from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
+from specgen_runtime.modules.trunk import Trunk, own_parameters
 
 __all__ = [
     "GRU",
@@ -69,6 +68,7 @@ __all__ = [
     "ActorValueOperator",
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
     "Categorical",
     "Conv3dNet",
     "ConvNet",
@@ -84,6 +84,7 @@ __all__ = [
     "LLMMaskedCategorical",
     "LSTMModule",
     "LazygSDEModule",
+    "MakesLayers",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
     "MultiAgentConvNet",
@@ -111,6 +112,7 @@ __all__ = [
     "TanhDelta",
     "TanhNormal",
     "TruncatedNormal",
+    "Trunk",
     "ValueOperator",
     "action_index",
     "as_qvalue_ensemble",
@@ -119,6 +121,8 @@ __all__ = [
     "gSDEModule",
     "get_primers_from_module",
     "orthogonal",
+    "own_layers",
+    "own_parameters",
     "recurrent_mode",
     "reset_noise",
     "set_recurrent_mode",

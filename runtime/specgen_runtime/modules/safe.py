@@ -11,10 +11,8 @@ from tensordict.nn import (
     CompositeDistribution,
     InteractionType,
     ProbabilisticTensorDictModule,
-    ProbabilisticTensorDictSequential,
     TensorDictModule,
     TensorDictModuleBase,
-    TensorDictSequential,
 )
 from tensordict.nn.probabilistic import interaction_type
 from torch import Tensor, nn
@@ -23,8 +21,7 @@ from torch.distributions import Distribution
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
 from specgen_runtime.modules.exploration import checked_generator, draws_for
-from specgen_runtime.modules.sequences import PlainProbabilisticSequence, PlainSequence
-from specgen_runtime.plain_calls import in_place, is_ordinary_call
+from specgen_runtime.plain_calls import TensorFunction, in_place, is_ordinary_call, is_plain, of_tensors
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
 
@@ -180,6 +177,10 @@ class SafeModule(OutputSpecs, TensorDictModule):  # type: ignore[misc]
             return in_place(self, tensordict)
         return super().forward(*_given(tensordict), *args, **kwargs)
 
+    def tensor_function(self) -> TensorFunction | None:
+        """What the module makes of tensors; None where it is called with more, or hooks see the tensordict."""
+        return of_tensors(self) if type(self).forward is SafeModule.forward else None
+
 
 class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # type: ignore[misc]
     """A `tensordict.nn.ProbabilisticTensorDictModule` with the specs of what it draws.
@@ -292,15 +293,42 @@ class SafeProbabilisticModule(OutputSpecs, ProbabilisticTensorDictModule):  # ty
         if isinstance(dist, CompositeDistribution):
             return super().forward(tensordict)
         generator, write_back = self._resolve_generator(tensordict)
-        drawn = self._dist_sample(dist, interaction_type(), generator=generator)
+        written = self._written(dist, generator)
         if write_back is not None:
             write_back(generator)
-        draws = drawn if isinstance(drawn, tuple) else (drawn,)
-        for key, draw in zip(self._out_keys, draws, strict=True):
-            tensordict.set(key, draw)
-        if self.return_log_prob:
-            tensordict.set(self.log_prob_key, dist.log_prob(*draws))
+        for key, value in zip(self._written_keys(), written, strict=True):
+            tensordict.set(key, value)
         return tensordict
+
+    def _written_keys(self) -> tuple[NestedKey, ...]:
+        """Where it is written."""
+        return (*self._out_keys, self.log_prob_key) if self.return_log_prob else tuple(self._out_keys)
+
+    def _written(self, dist: Any, generator: torch.Generator | None) -> tuple[Any, ...]:
+        """What is written of a distribution, in the order of `_written_keys`."""
+        drawn = self._dist_sample(dist, interaction_type(), generator=generator)
+        draws = drawn if isinstance(drawn, tuple) else (drawn,)
+        return (*draws, dist.log_prob(*draws)) if self.return_log_prob else draws
+
+    def tensor_function(self) -> TensorFunction | None:
+        """What the module makes of tensors; None where it does more, or reads its generator from the tensordict."""
+        kind = self.distribution_class
+        if (
+            type(self).forward is not SafeProbabilisticModule.forward
+            or not is_plain(self)
+            or self.num_samples is not None
+            or self._generator_key is not None
+            or not isinstance(kind, type)
+            or issubclass(kind, CompositeDistribution)
+        ):
+            return None
+        in_keys = tuple(self.in_keys)
+
+        def call(*values: Any) -> tuple[Any, ...]:
+            dist = self.get_dist(dict(zip(in_keys, values, strict=True)))
+            return self._written(dist, self._generator)
+
+        return TensorFunction(in_keys, self._written_keys(), call)
 
     def _dist_sample(
         self,
@@ -347,49 +375,3 @@ def _only(keys: Sequence[NestedKey], what: str) -> Sequence[NestedKey]:
             f"one spec is given for the {what} {list(keys)}; give a Composite that has them by key"
         )
     return keys
-
-
-class SafeSequential(OutputSpecs, PlainSequence):
-    """A `tensordict.nn.TensorDictSequential` with the specs of what its modules write.
-
-    Args:
-        *modules: called one after another.
-        partial_tolerant: leave out modules whose inputs are missing.
-        inplace: write into the tensordict that is read; ``"empty"`` gives an empty one of its kind.
-    """
-
-    def __init__(
-        self, *modules: Any, partial_tolerant: bool = False, inplace: bool | str | None = None
-    ) -> None:
-        TensorDictSequential.__init__(self, *modules, partial_tolerant=partial_tolerant, inplace=inplace)
-        self._collect_specs(modules)
-
-    def _collect_specs(self, modules: Iterable[Any]) -> None:
-        specs = Composite()
-        for module in modules:
-            known = own_spec(getattr(module, "spec", None))
-            written = (
-                known if isinstance(known, Composite) else output_specs(None, getattr(module, "out_keys", ()))
-            )
-            specs.update(written.clone())
-        self._spec = specs
-        self.safe = False
-
-
-class SafeProbabilisticTensorDictSequential(
-    PlainProbabilisticSequence,
-    SafeSequential,
-    ProbabilisticTensorDictSequential,  # type: ignore[misc]
-):
-    """A `tensordict.nn.ProbabilisticTensorDictSequential` with the specs of what its modules write.
-
-    ``get_dist`` gives the distribution of its last module.
-
-    Args:
-        *modules: called one after another, the last of which draws.
-        partial_tolerant: leave out modules whose inputs are missing.
-    """
-
-    def __init__(self, *modules: Any, partial_tolerant: bool = False) -> None:
-        ProbabilisticTensorDictSequential.__init__(self, *modules, partial_tolerant=partial_tolerant)
-        self._collect_specs(modules)

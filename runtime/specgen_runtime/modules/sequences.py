@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
+    TensorDictModule,
     TensorDictSequential,
     set_interaction_type,
 )
 from tensordict.nn.probabilistic import interaction_type
 from torch import nn
 
-from specgen_runtime.plain_calls import is_ordinary_call, run
+from specgen_runtime.plain_calls import TensorFunction, is_ordinary_call, is_plain, of_tensors, run
 
 
 class PlainSequence(TensorDictSequential):  # type: ignore[misc]
@@ -40,6 +41,33 @@ class PlainSequence(TensorDictSequential):  # type: ignore[misc]
             return None
         return list(modules._modules.values())
 
+    def tensor_function(self) -> TensorFunction | None:
+        """What the sequence makes of tensors; None where it, or one of its modules, has to see a tensordict."""
+        modules = self._in_order()
+        if modules is None or type(self).forward not in _FORWARDS or not is_plain(self):
+            return None
+        functions = [_function_of(module) for module in modules]
+        return None if None in functions else self._composed([one for one in functions if one is not None])
+
+    def _composed(self, functions: list[TensorFunction]) -> TensorFunction:
+        """Functions that are called one after the other, as one."""
+        written = tuple(dict.fromkeys(key for one in functions for key in one.out_keys))
+        known: set[Any] = set()
+        reads: dict[Any, None] = {}
+        for one in functions:
+            reads |= dict.fromkeys(key for key in one.in_keys if key not in known)
+            known.update(one.out_keys)
+        steps = [(one.in_keys, one.out_keys, one.call) for one in functions]
+
+        def call(*given: Any) -> tuple[Any, ...]:
+            values = dict(zip(reads, given, strict=True))
+            for in_keys, out_keys, function in steps:
+                results = function(*[values[key] for key in in_keys])
+                values.update(zip(out_keys, results, strict=True))
+            return tuple([values[key] for key in written])
+
+        return TensorFunction(tuple(reads), written, call)
+
 
 class PlainProbabilisticSequence(PlainSequence, ProbabilisticTensorDictSequential):  # type: ignore[misc]
     """As `PlainSequence`, of a `tensordict.nn.ProbabilisticTensorDictSequential`.
@@ -49,21 +77,47 @@ class PlainProbabilisticSequence(PlainSequence, ProbabilisticTensorDictSequentia
 
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Write what the modules write, and a draw from the distribution at the end."""
-        *front, last = self._in_order() or [None]
-        if (
-            not isinstance(last, ProbabilisticTensorDictModule)
-            or not self._requires_sample
-            or self.return_composite
-            or not is_ordinary_call(tensordict, args or kwargs)
-        ):
+        modules = self._in_order()
+        if modules is None or not is_ordinary_call(tensordict, args or kwargs):
             given = () if tensordict is None else (tensordict,)
             return ProbabilisticTensorDictSequential.forward(self, *given, *args, **kwargs)
+        *front, last = modules
         if interaction_type() is None:
             with set_interaction_type(last.default_interaction_type):
                 tensordict = _run_all(front, tensordict)
         else:
             tensordict = _run_all(front, tensordict)
         return last(tensordict)
+
+    def _in_order(self) -> list[Any] | None:
+        """As of `PlainSequence`, if a distribution is at the end, which is drawn from."""
+        modules = super()._in_order()
+        if not modules or not self._requires_sample or self.return_composite:
+            return None
+        return modules if isinstance(modules[-1], ProbabilisticTensorDictModule) else None
+
+    def _composed(self, functions: list[TensorFunction]) -> TensorFunction:
+        whole, default = super()._composed(functions), self._in_order()[-1].default_interaction_type  # type: ignore[index]
+
+        def call(*given: Any) -> tuple[Any, ...]:
+            if interaction_type() is not None:
+                return whole.call(*given)
+            with set_interaction_type(default):
+                return whole.call(*given)
+
+        return TensorFunction(whole.in_keys, whole.out_keys, call)
+
+
+_FORWARDS = (PlainSequence.forward, PlainProbabilisticSequence.forward)
+"""What sequences do that call their modules one after the other."""
+
+
+def _function_of(module: Any) -> TensorFunction | None:
+    """A module of a sequence as a function of tensors; None where it has to see a tensordict."""
+    if type(module) is TensorDictModule:
+        return of_tensors(module)
+    function: Callable[[], TensorFunction | None] | None = getattr(module, "tensor_function", None)
+    return None if function is None else function()
 
 
 def _run_all(modules: Iterable[nn.Module], tensordict: Any) -> Any:

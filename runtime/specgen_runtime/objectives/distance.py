@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-import torch.nn.functional as F
+import torch
 from torch import Tensor
 
 LossFunction: TypeAlias = Literal["l1", "l2", "smooth_l1"]
+
+_ELEMENTWISE: Any = torch._C._nn
+"""What `torch.nn.functional` calls after it has broadcast its arguments, which takes as long; 0 is no reduction."""
 
 
 def distance_loss(prediction: Tensor, target: Tensor, loss_function: LossFunction) -> Tensor:
@@ -28,9 +31,9 @@ def distance_loss(prediction: Tensor, target: Tensor, loss_function: LossFunctio
             f"distance_loss: prediction has shape {tuple(prediction.shape)}, target has {tuple(target.shape)}; they must be equal"
         )
     if loss_function == "l2":
-        return F.mse_loss(prediction, target, reduction="none")
+        return cast("Tensor", _ELEMENTWISE.mse_loss(prediction, target, 0))
     if loss_function == "l1":
-        return F.l1_loss(prediction, target, reduction="none")
+        return cast("Tensor", _ELEMENTWISE.l1_loss(prediction, target, 0))
     if loss_function == "smooth_l1":
-        return F.smooth_l1_loss(prediction, target, reduction="none")
+        return cast("Tensor", _ELEMENTWISE.smooth_l1_loss(prediction, target, 0, 1.0))
     raise ValueError(f"loss_function must be 'l1', 'l2' or 'smooth_l1', got {loss_function!r}")

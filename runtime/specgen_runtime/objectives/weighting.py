@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.packing import entries_of, peek
 from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
 
@@ -15,6 +15,8 @@ MaskKey: TypeAlias = NestedKey | Literal["auto"] | None
 
 AUTO_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
 """Entries that mark valid positions: from samplers that pad, and from estimators that shift."""
+
+_FIRST_NAMES = frozenset(key if isinstance(key, str) else key[0] for key in AUTO_MASK_KEYS)
 
 
 def checked_mask_key(value: MaskKey, *, owner: str) -> MaskKey:
@@ -52,6 +54,8 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key != "auto":
         return required(tensordict, key, owner=owner, role="the mask")
     mask: Tensor | None = None
+    if type(tensordict) is TensorDict and _FIRST_NAMES.isdisjoint(entries_of(tensordict)):
+        return None
     for candidate in AUTO_MASK_KEYS:
         found = peek(tensordict, candidate)
         if isinstance(found, Tensor):

@@ -7,6 +7,7 @@ from specgen_runtime.training.devices import available_device, device_param
 from specgen_runtime.training.evaluation import evaluate
 from specgen_runtime.training.folder_lock import FolderInUseError
 from specgen_runtime.training.minibatches import column_minibatches, minibatches
+from specgen_runtime.training.reward_bonus import RewardBonus
 from specgen_runtime.training.run import Run, TrainingParts
 from specgen_runtime.training.run_config import ConfigChangedError
 from specgen_runtime.training.run_log import read_log
@@ -17,6 +18,7 @@ from specgen_runtime.training.videos import record_video
 __all__ = [
     "ConfigChangedError",
     "FolderInUseError",
+    "RewardBonus",
     "Run",
     "TrainingParts",
     "available_device",

@@ -35,6 +35,9 @@ class DrawingTransform(BoundTransform[Row, InverseRow]):
 
     _generator: torch.Generator | None = None  # that `forward` or `inv` is given
     _draws_zeros: bool = False  # while specs are found
+    _in_front: torch.Size = (
+        torch.Size()
+    )  # what rows have in front of the batch size of an environment that takes any
 
     def _uniform(self, shape: Tensor | Sequence[int], dtype: torch.dtype, when: bool = True) -> Tensor:
         """Uniform numbers in [0, 1).
@@ -80,7 +83,7 @@ class DrawingTransform(BoundTransform[Row, InverseRow]):
         """
         env = self.parent
         if env is not None:
-            return env.batch_size, env.device
+            return torch.Size([*self._in_front, *env.batch_size]), env.device
         for known in (self._data, self._given):
             if known is not None:
                 return known.shape, known.device

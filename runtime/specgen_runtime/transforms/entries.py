@@ -141,7 +141,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
 
     def _blank(self, key: NestedKey) -> Tensor:
         """A tensor of the shape, dtype and device of one of the added entries."""
-        blank: Tensor = self._declared[key].zero()
+        blank: Tensor = self._declared[key].zero(self._in_front)
         return blank.squeeze(-1) if self._logical and key in self._columns.written else blank
 
     def _needed(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:

@@ -1,4 +1,4 @@
-"""Steps and resets of transforms that are in no environment: what they need to know is in the data that they are given."""
+"""Steps and resets of transforms: what no environment tells is in the data that they are given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,14 @@ def _bound_to_given_data(
     def decorate(method: Moment[T]) -> Moment[T]:
         @wraps(method)
         def call(self: T, tensordict: TensorDictBase, given: TensorDictBase) -> TensorDictBase:
-            if self.parent is not None or self._data is not None:
+            env = self.parent
+            if env is not None and not env.batch_locked and given.batch_size != env.batch_size:
+                self.__dict__["_in_front"] = given.batch_size[: given.ndim - len(env.batch_size)]
+                try:
+                    return method(self, tensordict, given)
+                finally:
+                    del self.__dict__["_in_front"]
+            if env is not None or self._data is not None:
                 return method(self, tensordict, given)
             made = method(self._bound_to(moment(tensordict, given)), tensordict, given)
             self.__dict__["_moment_before"] = made.copy() if self._recalls else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +32,9 @@ def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T
             return method(self, specs)
         if not isinstance(specs, Composite):
             reads, writes = self._in_keys or self._in_keys_inv, self._out_keys or self._out_keys_inv
+            if reads is None and method.__name__ == "transform_reward_spec":
+                with suppress(RuntimeError):  # what they are called without an environment
+                    reads = self.in_keys
             if not reads or len(reads) != 1:
                 raise TypeError(
                     f"{type(self).__name__} reads several entries, or says not which: give a Composite of their specs"

@@ -98,7 +98,7 @@ def _check_generate(model: CheckedLanguageModel, generate: Generate, sink: Sink)
     if not 0 < generate.top_p <= 1:
         faults["top_p"] = f"is {generate.top_p}: it must be a share of the probability, above 0 and at most 1"
     if any(one == "" or (isinstance(one, int) and one < 0) for one in generate.stop):
-        faults["stop"] = "must have ids from 0 on, and texts of one token each"
+        faults["stop"] = "must have ids from 0 on, and texts that are not empty"
     for name, fault in faults.items():
         place = model.place(f"generate.{name}")
         sink.add(rules.MODEL_SETTINGS.at(place, f"`{name}` of `{model.name}` {fault}"))

@@ -184,10 +184,11 @@ def _example(network: PipelineNetwork) -> str:
 
 
 def _values(amount: Amount) -> Iterator[float]:
-    """The first and the last value of a number that may be a schedule."""
+    """The values that a number begins, ends, or turns at, which may be a schedule."""
     yield amount.setting.default
     if amount.further and amount.further[0] is not None:
         yield amount.further[0].default
+    yield from (value.default for _, value in amount.points)
 
 
 def _narrowest(network: PipelineNetwork) -> float | None:

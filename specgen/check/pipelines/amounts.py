@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
     CheckedPipeline,
     Estimation,
-    Limits,
     OnPolicyData,
     PipelineData,
     PipelineLoss,
@@ -18,6 +18,7 @@ from specgen.check.pipelines.model import (
     RecordedData,
     ReplayData,
     Setting,
+    TargetUpdates,
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink
@@ -47,6 +48,8 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
     total = limits.updates if isinstance(data, RecordedData) else limits.frames
     assert total is not None
     _check_due(limits, total, sink)
+    if pipeline.targets is not None:
+        _check_targets(pipeline.targets, _updates_of(data, limits), sink)
     for loss, values in zip(pipeline.losses, given, strict=True):
         _check_advantages(loss.estimation, values, sink)
     for optimizer in pipeline.optimizers:
@@ -129,6 +132,35 @@ def _check_due(limits: Limits, total: Setting, sink: Sink) -> None:
             sink.add(number_rules.NEVER_DUE.at(setting.span, message, notes=notes, help=help))
 
 
+def _updates_of(data: PipelineData, limits: Limits) -> int:
+    """How many updates a training has."""
+    if isinstance(data, RecordedData) or limits.frames is None:
+        return 0 if limits.updates is None else int(limits.updates.default)
+    batch = data.num_envs.default * data.num_steps.default
+    if isinstance(data, ReplayData):
+        return int((limits.frames.default - data.warm_up_frames.default) // batch * data.updates.default)
+    size, count = data.minibatch_size, data.minibatches
+    minibatches = (
+        count.default if count is not None else batch // (size.default if size is not None else batch)
+    )
+    return int(limits.frames.default // batch * data.epochs.default * minibatches)
+
+
+def _check_targets(targets: TargetUpdates, updates: int, sink: Sink) -> None:
+    """Report targets that are replaced for the first time behind the end."""
+    every = 1 if targets.every is None else targets.every.default
+    between = targets.amount.default * every
+    if targets.kind == "hard" and between > updates:
+        message = f"targets are replaced every {between:g} updates, and the training has about {updates}"
+        notes = (
+            []
+            if targets.every is None
+            else [Note("the updater steps in some updates only", targets.every.span)]
+        )
+        help = f"write `interval: {max(1, int(updates / every / 50))}`"
+        sink.add(value_rules.NEVER_REPLACED.at(targets.amount.span, message, notes=notes, help=help))
+
+
 def _check_advantages(estimation: Estimation | None, given: LossNumbers, sink: Sink) -> None:
     place = None if estimation is None else estimation.average_gae
     if place is not None and given.get("normalize_advantage") is True:
@@ -159,16 +191,21 @@ def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
         yield pipeline.data.beta
     for optimizer in pipeline.optimizers:
         yield optimizer.lr
+    for bonus in pipeline.bonuses:
+        yield bonus.coeff
 
 
 def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:
     over = amount.further[1] if len(amount.further) > 1 else None
+    if amount.points:
+        over = amount.points[-1][0]
     if over is not None and over.default > total.default:
         message = (
             f"the schedule of `{amount.name}` lasts {over.default} frames, and the training {total.default}"
         )
         notes = [Note("the end of the training", total.span)]
         help = "leave `over` out: the schedule lasts as long as the training"
+        help = f"write {total.default}" if amount.points else help
         sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
 
 

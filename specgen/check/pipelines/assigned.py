@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from specgen.check.pipelines.losses import LossArguments
 from specgen.diagnostics import Sink, suggestion
@@ -16,9 +16,12 @@ def assigned(
     path: tuple[str, ...],
     networks: Mapping[str, NetworkBody],
     losses: tuple[LossArguments, ...],
+    trunks: Collection[str],
     sink: Sink,
 ) -> tuple[dict[str, str], ...] | None:
     """The declared networks of each loss, by the names that the loss has for them; None after reporting a mistake.
+
+    Those among `trunks` are of no loss.
 
     A network is called as its loss calls it. Where several losses have that name, that of the loss stands in front:
     `adversary.actor_network`.
@@ -27,7 +30,9 @@ def assigned(
     unknown: list[str] = []
     complete = True
     for name in networks:
-        owners = [index for index, loss in enumerate(losses) if name in _names(loss)]
+        if name in trunks:
+            continue
+        owners = [index for index, loss in enumerate(losses) if name in names_of(loss)]
         span = file.key_span(*path, "networks", name)
         if len(owners) > 1:
             named = [f"`{losses[index].name}.{name}`" for index in owners]
@@ -36,7 +41,7 @@ def assigned(
             return None
         if not owners:
             unknown.append(name)
-            known = {one: loss for loss in losses for one in _names(loss)}
+            known = {one: loss for loss in losses for one in names_of(loss)}
             who = " and ".join(
                 f"`{loss.loss.name}`" for loss in {one.loss.name: one for one in losses}.values()
             )
@@ -66,7 +71,7 @@ def assigned(
     return found if complete else None
 
 
-def _names(loss: LossArguments) -> tuple[str, ...]:
+def names_of(loss: LossArguments) -> tuple[str, ...]:
     """What the networks of a loss may be called."""
     roles = tuple(role.name for role in loss.loss.networks)
     return (*roles, *(f"{loss.name}.{role}" for role in roles)) if loss.name else roles

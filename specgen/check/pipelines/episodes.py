@@ -8,9 +8,9 @@ from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
-    Limits,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
@@ -140,7 +140,7 @@ def check_evaluation(env: PipelineEnv, other: PipelineEnv, acting: Acting, sink:
 def _difference(env: PipelineEnv, other: PipelineEnv, network: PipelineNetwork) -> str | None:
     """What a policy would not find in another environment; None where it finds all."""
     head = network.head
-    read = [entry.dotted for entry in network.inputs]
+    read = [entry.dotted for entry in network.layers.reads]
     if isinstance(head, PolicyHead | QValueHead) and head.mask is not None:
         read.append(dotted(head.mask))
     for key in read:

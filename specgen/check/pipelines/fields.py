@@ -96,6 +96,12 @@ INIT_GAIN = Fact(
     "init_gain", "float", "factor of the first weights of hidden layers", _POSITIVE, called="gain"
 )
 HEAD_GAIN = Fact("head_gain", "float", "factor of the first weights of the last layer", _POSITIVE)
+DROPOUT = Fact(
+    "dropout",
+    "float",
+    "how likely an output of a hidden layer is left out in training",
+    ((">=", 0.0), ("<", 1.0)),
+)
 ATOMS = Fact("atoms", "int", "values whose probabilities the network gives", ((">=", 2.0),))
 V_MIN = Fact("v_min", "float", "the lowest of these values", called="low")
 V_MAX = Fact("v_max", "float", "the highest of these values", called="high")
@@ -108,15 +114,24 @@ OPTIMIZER_ALPHA = Fact(
 FIXED_SCALE = Fact(
     "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
 )
+BONUS_COEFF = Fact(
+    "coeff", "float", "what the bonus on the reward is multiplied with", _POSITIVE, scheduled=True
+)
 TARGETS_EVERY = Fact(
     "target_every", "int", "updates between two steps of the targets", _COUNT, called="every"
 )
+WORKERS = Fact("workers", "int", "processes that collect; they divide num_envs", _COUNT)
+WORKER_CPUS = Fact("worker_cpus", "float", "processors of each worker", _NONNEGATIVE, called="cpus")
+WORKER_GPUS = Fact("worker_gpus", "float", "GPUs of each worker", _NONNEGATIVE, called="gpus")
 TOTAL_FRAMES = Fact(
     "total_frames", "int", "environment steps, of all environments together", _COUNT, called="frames"
 )
 TOTAL_UPDATES = Fact("total_updates", "int", "updates", _COUNT, called="updates")
 STOP_RETURN = Fact(
     "stop_return", "float", "mean return of an evaluation that ends the training", called="return"
+)
+STOP_HOURS = Fact(
+    "stop_hours", "float", "hours after which the training ends at the latest", _POSITIVE, called="hours"
 )
 EVALUATE_EVERY = Fact("evaluate_every", "int", "{unit} between two evaluations", _COUNT, called="every")
 EVALUATE_EPISODES = Fact("evaluate_episodes", "int", "episodes of an evaluation", _COUNT, called="episodes")

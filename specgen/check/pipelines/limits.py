@@ -8,14 +8,17 @@ from specgen.check.pipelines.fields import (
     CHECKPOINT_EVERY,
     EVALUATE_EPISODES,
     EVALUATE_EVERY,
+    STOP_HOURS,
     STOP_RETURN,
     TOTAL_FRAMES,
     TOTAL_UPDATES,
     Fact,
 )
-from specgen.check.pipelines.model import Limits, PipelineData, RecordedData
+from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
@@ -34,6 +37,7 @@ def read_limits(
     recorded = isinstance(data, RecordedData)
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
+    hours = numbers.setting("stop", "hours", fact=STOP_HOURS)
     stop_return = numbers.setting("stop", "return", fact=STOP_RETURN)
     total = updates if recorded else frames
     if total is None:
@@ -62,15 +66,22 @@ def read_limits(
     if keep < 1:
         message = f"`keep` must be >= 1, got {keep}"
         sink.add(value_rules.OUT_OF_RANGE.at(file.span(*path, "checkpoint", "keep"), message))
+    keeps_buffer = pipeline.checkpoint is None or pipeline.checkpoint.buffer
+    if data is not None and not keeps_buffer and not isinstance(data, ReplayData):
+        message = "there is no replay buffer that a checkpoint could hold"
+        span = file.key_span(*path, "checkpoint", "buffer")
+        sink.add(forms.NO_BUFFER.at(span, message, help="leave it out"))
     return Limits(
         frames=frames,
         updates=updates,
+        hours=hours,
         stop_return=stop_return,
         evaluate_every=every,
         episodes=episodes,
         deterministic=pipeline.evaluate is None or pipeline.evaluate.deterministic,
         checkpoint_every=kept,
         keep=keep,
+        keeps_buffer=keeps_buffer,
     )
 
 

@@ -243,12 +243,11 @@ def with_networks(
     ):
         arguments["num_actions"] = actions[0].classes
     still = {one.name for one in loss.learnables if _stays(one, found, given)}
-    trained = {
-        term: tuple(
-            names[name] for name in parts if name not in still and (name not in roles or name in names)
-        )
-        for term, parts in trained_by_terms(loss).items()
-    }
+    below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
+    trained = {}
+    for term, parts in trained_by_terms(loss).items():
+        moved = [names[name] for name in parts if name not in still and (name not in roles or name in names)]
+        trained[term] = tuple(dict.fromkeys(one for name in moved for one in (name, *below.get(name, ()))))
     return PipelineLoss(
         name=found.name,
         loss=loss,
@@ -259,6 +258,7 @@ def with_networks(
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
+        each=tuple(name for name in metrics if name in loss.each),
         targets=tuple(network.name for network in networks if given.target(network.role.name)),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),

@@ -7,8 +7,12 @@ from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.model import AgentGroup, Entry
+from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
@@ -48,11 +52,13 @@ class Amount:
         setting: the setting; of a schedule its first value.
         schedule: the function of the counter, `linear`; None for a number that stays.
         further: the settings of its other arguments, in order; None where the end of the training is meant.
+        points: of a `piecewise` one, the counts and the values there.
     """
 
     setting: Setting
     schedule: str | None = None
     further: tuple[Setting | None, ...] = ()
+    points: tuple[tuple[Setting, Setting], ...] = ()
 
     @property
     def name(self) -> str:
@@ -112,6 +118,14 @@ class ValueHead:
 
 
 @dataclass(frozen=True)
+class FeatureHead:
+    """The head of a module of tensors: numbers that only its loss knows."""
+
+
+Head = PolicyHead | QValueHead | ValueHead | FeatureHead
+
+
+@dataclass(frozen=True)
 class PipelineNetwork:
     """A network of a pipeline.
 
@@ -120,30 +134,22 @@ class PipelineNetwork:
         role: the loss's network.
         group: the agents that it is of; None where there is one only.
         per: how those share it.
-        inputs: what it reads, in order.
-        cells: the sizes of its hidden layers.
-        activation: what stands behind each.
-        layer_norm: whether each is normalised.
+        layers: its layers in front of the head.
         outputs: how many numbers its last layer gives.
         head: what becomes of these.
         doc: one line.
         span: where it is declared.
-        orthogonal: the gains of hidden layers and of the last one, where its first weights are orthogonal.
     """
 
     name: str
     role: LossNetwork
-    inputs: tuple[Entry, ...]
-    cells: tuple[int | Setting, ...]
-    activation: str
-    layer_norm: bool
+    layers: Layers
     outputs: int
-    head: PolicyHead | QValueHead | ValueHead
+    head: Head
     doc: str
     span: Span
     group: AgentGroup | None = None
     per: Sharing = "group"
-    orthogonal: tuple[Setting, Setting] | None = None
 
     @property
     def attribute(self) -> str:
@@ -186,7 +192,8 @@ class PipelineLoss:
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
-        terms, metrics: the names of those that it has with these arguments.
+        terms, metrics: the names of those that it has with these arguments; metrics are means.
+        each: the metrics that are numbers of each sample.
         targets: the networks that have target parameters.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
@@ -208,6 +215,7 @@ class PipelineLoss:
     draws: bool
     span: Span
     estimation: Estimation | None = None
+    each: tuple[str, ...] = ()
 
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
@@ -326,32 +334,6 @@ class PipelineOptimizer:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When training is looked at, kept and ended.
-
-    Attributes:
-        frames, updates: how long it goes on; one of them is None where the other says it.
-        stop_return: the mean return of an evaluation that ends it.
-        evaluate_every: frames, or updates where data are recorded, between two evaluations.
-        episodes: episodes of an evaluation.
-        deterministic: whether the policy takes its likeliest action there.
-        checkpoint_every: frames, or updates, between two checkpoints.
-        keep: how many checkpoints are kept.
-        measured: of groups of agents, that whose return it is.
-    """
-
-    frames: Setting | None
-    updates: Setting | None
-    stop_return: Setting | None
-    evaluate_every: Setting
-    episodes: Setting
-    deterministic: bool
-    checkpoint_every: Setting
-    keep: int
-    measured: str | None = None
-
-
-@dataclass(frozen=True)
 class Devices:
     """Where the parts of a pipeline lie.
 
@@ -378,6 +360,8 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        workers: the processes that collect; None where the one that learns does.
+        bonuses: what is added to the reward.
     """
 
     name: str
@@ -394,7 +378,9 @@ class CheckedPipeline:
     optimizers: tuple[PipelineOptimizer, ...]
     limits: Limits
     devices: Devices
+    bonuses: tuple[PipelineBonus, ...]
     seed: int
+    workers: CollectingWorkers | None = None
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 
-from specgen.check.losses.model import LossNetwork
 from specgen.check.pipelines.fields import ATOMS, HEAD_GAIN, INIT_GAIN, V_MAX, V_MIN
 from specgen.check.pipelines.model import Setting, ValueSupport
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -73,15 +71,9 @@ class NetworkNumbers:
             return None
         return ValueSupport(atoms, low, high)
 
-    def orthogonal(self, role: LossNetwork) -> tuple[Setting, Setting] | None:
+    def orthogonal(self) -> tuple[Setting, Setting] | None:
         """The gains of orthogonal weights, where a network has such."""
         if self.body.init is None or self.body.init.orthogonal is None:
-            return None
-        if role.members is not None or self.body.per not in (None, "group"):
-            what = "each member of an ensemble" if role.members is not None else "each agent"
-            span = self.file.key_span(*self.path, "networks", self.name, "init")
-            message = f"first weights of `{self.name}`, of which {what} has its own, are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `init`"))
             return None
         place = ("networks", self.name, "init", "orthogonal")
         made = []

@@ -10,8 +10,12 @@ from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
+from specgen.check.pipelines.layers import LayersReader
+from specgen.check.pipelines.layers_model import PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import (
+    FeatureHead,
+    Head,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
@@ -21,9 +25,9 @@ from specgen.check.pipelines.model import (
 )
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_groups as group_rules
-from specgen.diagnostics.rules import pipeline_values as value_rules
+from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.sizes import Dim
@@ -46,11 +50,14 @@ class NetworkReader:
         env: PipelineEnv,
         loss: LossArguments,
         declared: Mapping[str, str],
+        trunks: dict[str, PipelineTrunk],
+        module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
+        self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
@@ -70,39 +77,75 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
-        if role.kept or len(role.outputs) > 1 or not set(role.buffers) <= {"support"}:
+        several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)
+        if several or not set(role.buffers) <= {"support"}:
             message = (
                 f"networks as `{self.loss.loss.name}` has it for `{name}` are not available in pipelines yet"
             )
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
             return None
-        if body.mlp is None:
-            message = f"`{name}` says no layers"
-            self.sink.add(rules.CHOICE.at(span, message, help=f"write `{name}: {{mlp: [64, 64]}}`"))
-            return None
         if body.per is not None:
             self._check_per(name, role, body.per)
-        inputs = self._inputs(name, role, body)
-        cells = self._cells(name, body)
+        if not self._may_have_its_layers(name, role, body) or (
+            role.kept and not self._reads_a_tensor(name, body)
+        ):
+            return None
+        usual = self._usual(role, body, self.layers)
+        layers = self.layers.layers(name, body, usual, self._numbers_of(name, body))
         found = self._head(name, role, body)
-        if inputs is None or cells is None or found is None:
+        if layers is None or found is None:
             return None
         head, outputs = found
         return PipelineNetwork(
             name=name,
             role=role,
-            inputs=inputs,
-            cells=cells,
-            activation=body.activation,
-            layer_norm=body.layer_norm,
+            layers=layers,
             outputs=outputs,
             head=head,
             doc=" ".join((body.doc or role.doc).split()),
             span=span,
             group=self.loss.group,
             per=body.per or "group",
-            orthogonal=self._numbers_of(name, body).orthogonal(role),
         )
+
+    def _may_have_its_layers(self, name: str, role: LossNetwork, body: NetworkBody) -> bool:
+        """Whether members of an ensemble, or agents with parameters of their own, may have such layers."""
+        own = "each member of an ensemble" if role.members is not None else "each agent"
+        if role.members is None and body.per in (None, "group"):
+            return True
+        for field in ("trunk", "gru", "lstm"):
+            if getattr(body, field) is not None:
+                span = self.file.key_span(*self.path, "networks", name, field)
+                message = (
+                    f"{own} of `{name}` has parameters of its own, and with them a copy of its `{field}`"
+                )
+                if field == "trunk":
+                    self.sink.add(layer_rules.TRUNK.at(span, message, help="give it the layers themselves"))
+                else:
+                    self.sink.add(layer_rules.STATE.at(span, message, help="leave it out"))
+                return False
+        if body.python is not None:
+            span = self.file.key_span(*self.path, "networks", name, "python")
+            message = f"layers of one's own for {own} of `{name}` are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `python`"))
+            return False
+        if role.members is None and (body.cnn is not None or body.embedding is not None):
+            field = "cnn" if body.cnn is not None else "embedding"
+            span = self.file.key_span(*self.path, "networks", name, field)
+            message = f"`{field}` with parameters of their own for agents is not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `per`"))
+            return False
+        return True
+
+    def _reads_a_tensor(self, name: str, body: NetworkBody) -> bool:
+        """Whether a network that its loss calls with a tensor reads nothing else."""
+        for field in ("in", "trunk", "gru", "lstm"):
+            if getattr(body, "in_" if field == "in" else field):
+                span = self.file.key_span(*self.path, "networks", name, field)
+                message = f"`{self.loss.loss.name}` gives `{name}` what it reads, a tensor"
+                self.sink.add(rules.NETWORK_INPUT.at(span, message, help=f"leave out `{field}`"))
+                return False
+        return True
 
     def _numbers_of(self, name: str, body: NetworkBody) -> NetworkNumbers:
         return NetworkNumbers(self.file, self.path, name, body, self.loss.loss.name, self.numbers, self.sink)
@@ -118,84 +161,23 @@ class NetworkReader:
             help = "leave out `per` for a policy that each agent can follow by itself"
             self.sink.add(group_rules.CENTRAL_POLICY.at(span, message, help=help))
 
-    def _cells(self, name: str, body: NetworkBody) -> tuple[int | Setting, ...] | None:
-        made: list[int | Setting] = []
-        for index, size in enumerate(body.mlp or ()):
-            place = ("networks", name, "mlp", index)
-            if isinstance(size, str):
-                from specgen.check.pipelines.fields import Fact
-
-                fact = Fact(size, "int", "size of a layer", ((">=", 1.0),))
-                setting = self.numbers.setting(*place, fact=fact)
-                if setting is None:
-                    return None
-                made.append(setting)
-            elif size < 1:
-                span = self.file.span(*self.path, *place)
-                self.sink.add(value_rules.OUT_OF_RANGE.at(span, f"a layer has at least one unit, got {size}"))
-                return None
-            else:
-                made.append(size)
-        return tuple(made)
-
-    def _inputs(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Entry, ...] | None:
-        """What a network reads: what it says, what the loss says, or all that is observed."""
+    def _usual(self, role: LossNetwork, body: NetworkBody, layers: LayersReader) -> list[Entry]:
+        """What a network reads where it doesn't say it: what the loss says, or all that is observed."""
         known = {entry.dotted: entry for entry in (*self.env.observations, *self.env.actions)}
         keys = {one.name: dotted(one.key) for one in self.loss.loss.roles}
         group = () if self.loss.group is None else (self.loss.group.name,)
         found: list[Entry] = []
-        for index, key in enumerate(body.in_):
-            if key not in known:
-                span = self.file.span(*self.path, "networks", name, "in", index)
-                help = suggestion(key, known) or f"there are {', '.join(f'`{one}`' for one in known)}"
-                message = f"nobody writes `{key}`, which `{name}` reads"
-                notes = []
-                if key in self.env.dropped:
-                    notes.append(Note(f"{self.env.dropped[key]}, drops it", self.env.span))
-                self.sink.add(rules.NETWORK_INPUT.at(span, message, notes=notes, help=help))
-                return None
-            found.append(known[key])
-        if not body.in_:
-            for one in role.inputs or ("observation",):
-                key = keys.get(one, dotted((*group, one)))
-                if key in known:
-                    found.append(known[key])
-                elif one == "observation":
-                    seen = self.env.observations
-                    found += [entry for entry in seen if self._is_vector(entry)] or [
-                        entry for entry in seen if is_index(entry)
-                    ]
-                else:
-                    found += [entry for entry in self.env.actions if one == "action"]
-        wrong = next((entry for entry in found if not self._is_vector(entry)), None)
-        if len(found) == 1 and is_index(found[0]):
-            return tuple(found)
-        if wrong is not None or not found:
-            span = self.file.key_span(*self.path, "networks", name)
-            if wrong is None:
-                there = ", ".join(f"`{one.dotted}`: {one.type}" for one in self.env.observations)
-                message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
+        for one in role.reads if role.kept else role.inputs or ("observation",):
+            key = keys.get(one, dotted((*group, one))).removeprefix("next.")
+            if key in known:
+                found.append(known[key])
+            elif one == "observation":
+                found += layers.usual(body)
             else:
-                message = f"layers of `{name}` read vectors of float32, and `{wrong.dotted}` is {wrong.type}"
-                if is_index(wrong):
-                    message = (
-                        f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
-                    )
-            self.sink.add(rules.NETWORK_INPUT.at(span, message, help="say what it reads with `in`"))
-            return None
-        return tuple(found)
+                found += [entry for entry in self.env.actions if one == "action"]
+        return found
 
-    @staticmethod
-    def _is_vector(entry: Entry) -> bool:
-        """Whether linear layers can read an entry as it is."""
-        onehot = entry.spec.kind == "onehot"
-        return len(entry.stored_shape) == 1 and (
-            entry.type.dtype == "float32" or (onehot and entry.role == "action")
-        )
-
-    def _head(
-        self, name: str, role: LossNetwork, body: NetworkBody
-    ) -> tuple[PolicyHead | QValueHead | ValueHead, int] | None:
+    def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):
             return self._policy(name, role, body)
         for field in _OF_POLICIES:
@@ -212,6 +194,8 @@ class NetworkReader:
         sizes = [self._size(name, size, body) for size in role.value.sizes]
         if None in sizes:
             return None
+        if role.kept:
+            return FeatureHead(), math.prod(size for size in sizes if size is not None)
         (output, _), *_ = role.outputs
         key = next(one.key for one in self.loss.loss.roles if output in (one.name, one.accepted))
         return ValueHead(key), math.prod(size for size in sizes if size is not None)
@@ -341,11 +325,6 @@ class NetworkReader:
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None
-
-
-def is_index(entry: Entry) -> bool:
-    """Whether an entry is one of finitely many, which stands one-hot in front of layers."""
-    return entry.spec.kind == "categorical" and not entry.spec.shape
 
 
 _SUPPORTS = {

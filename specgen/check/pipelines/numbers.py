@@ -166,10 +166,11 @@ class Numbers:
         if expr is None:
             return None
         if isinstance(expr, tree.Literal | tree.Unary):  # `200_000`, which YAML takes for text
-            setting = self._argument(node, expr, fact, owner)
+            setting = self.argument(node, expr, fact, owner)
             return None if setting is None else Amount(setting)
-        known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in SCHEDULES)}"
-        if not isinstance(expr, tree.Call) or expr.function.path not in SCHEDULES:
+        schedules = (*SCHEDULES, "piecewise")
+        known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in schedules)}"
+        if not isinstance(expr, tree.Call) or expr.function.path not in schedules:
             counts = fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS)
             help = (
                 "write `linear(first, last)`: it falls or rises until the training ends" if counts else None
@@ -177,9 +178,13 @@ class Numbers:
             self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}", help=help))
             return None
         name = expr.function.path
+        if name == "piecewise" and fact.scheduled:
+            return self._piecewise(node, expr, fact, owner)
         given = dict(zip(("first", "end", "over"), expr.args, strict=False))
         given |= {one.name: one.value for one in expr.keywords}
-        if not {"first", "end"} <= given.keys() <= {"first", "end", "over"} or len(expr.args) > 3:
+        if (name != "piecewise" and not {"first", "end"} <= given.keys() <= {"first", "end", "over"}) or len(
+            expr.args
+        ) > 3:
             message = f"`{name}` takes its first and its last value, and `over`, the frames between them"
             self.sink.add(
                 number_rules.SCHEDULE.at(node.span, message, help=f"write {name}(1.0, 0.05, over=20_000)")
@@ -194,19 +199,43 @@ class Numbers:
                 )
             )
             return None
-        first = self._argument(node, given["first"], fact, owner)
-        last = self._argument(node, given["end"], fact.ending(), owner)
+        first = self.argument(node, given["first"], fact, owner)
+        last = self.argument(node, given["end"], fact.ending(), owner)
         over: Setting | None = None
         if "over" in given:
-            over = self._argument(node, given["over"], fact.lasting(), owner)
+            over = self.argument(node, given["over"], fact.lasting(), owner)
             if over is None:
                 return None
         if first is None or last is None:
             return None
         return Amount(first, name, (last, over))
 
-    def _argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str) -> Setting | None:
-        """A number that a schedule is called with."""
+    def _piecewise(self, node: Scalar, call: tree.Call, fact: Fact, owner: str) -> Amount | None:
+        """Lines between points, which are in the order of their counts."""
+        points: list[tuple[Setting, Setting]] = []
+        for number, arg in enumerate(call.args, 1):
+            if not isinstance(arg, tree.Tuple) or len(arg.items) != 2:
+                break
+            value_fact = (
+                fact if number == 1 else replace(fact.ending(), name=f"{fact.name}_{number}", doc=fact.doc)
+            )
+            doc = f"frames at which `{value_fact.name}` is reached"
+            at_fact = Fact(f"{fact.name}_frames_{number}", "int", doc, ((">=", 0.0),))
+            at = self.argument(node, arg.items[0], at_fact, owner)
+            value = self.argument(node, arg.items[1], value_fact, owner)
+            if at is None or value is None:
+                return None
+            points.append((at, value))
+        counts = [at.default for at, _ in points]
+        if len(points) < max(2, len(call.args)) or call.keywords or counts != sorted(counts):
+            message = "`piecewise` takes two points `(frames, value)` or more, in the order of their frames"
+            help = "write piecewise((0, 1.0e-3), (50_000, 1.0e-4))"
+            self.sink.add(number_rules.SCHEDULE.at(node.span, message, help=help))
+            return None
+        return Amount(points[0][1], "piecewise", points=tuple(points))
+
+    def argument(self, node: Scalar, expr: tree.Expr, fact: Fact, owner: str = "") -> Setting | None:
+        """A number within an expression, such as one that a schedule is called with."""
         span = node.span_of(expr.start, expr.end)
         if isinstance(expr, tree.Name) and expr.path in self._declared:
             return self._in_range(self._declared[expr.path], fact, span)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from specgen.check.pipelines.fields import FIELDS, OPTIMIZER_ALPHA, OPTIMIZER_EPS, Fact
 from specgen.check.pipelines.model import PipelineLoss, PipelineOptimizer, Setting
@@ -36,10 +37,24 @@ class OptimizerReader:
             found = [self._optimizer("", declared, ("optimizer",))]
         else:
             found = [self._optimizer(name, group, ("optimizer", name)) for name, group in declared.items()]
-        made = tuple(one for one in found if one is not None)
+        made = self._with_trunks(tuple(one for one in found if one is not None))
         if len(made) == len(found) and self.losses:
             self._check_coverage(made)
         return made
+
+    def _with_trunks(self, found: tuple[PipelineOptimizer, ...]) -> tuple[PipelineOptimizer, ...]:
+        """The optimizers with the trunks: each is moved by the one that names it, else by that of its first user."""
+        made = list(found)
+        networks = [network for loss in self.losses for network in loss.networks]
+        for network in networks:
+            for trunk in network.layers.trunks:
+                if any(trunk.name in one.parts for one in made):
+                    continue
+                for index, one in enumerate(made):
+                    if network.name in one.parts:
+                        made[index] = replace(one, parts=(*one.parts, trunk.name))
+                        break
+        return tuple(made)
 
     def _optimizer(
         self, name: str, group: OptimizerGroup, place: tuple[str, ...]
@@ -84,7 +99,7 @@ class OptimizerReader:
     def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
         """What an optimizer moves: networks, learned numbers, and all that a term or a loss trains."""
         if not group.of:
-            return tuple(name for loss in self.losses for name in loss.trainable)
+            return tuple(dict.fromkeys(name for loss in self.losses for name in loss.trainable))
         found: dict[str, None] = {}
         known = dict(self._known())
         for index, name in enumerate(group.of):
@@ -109,14 +124,20 @@ class OptimizerReader:
         return tuple(found)
 
     def _known(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """What an optimizer may be `of`, and the parts that it stands for; none for what no term trains."""
+        """What an optimizer may be `of`, and the parts that it stands for; none for what no term trains.
+
+        Terms and losses stand for networks without their trunks, which may be those of other terms, too.
+        """
+        trunks = {trunk.name for loss in self.losses for one in loss.networks for trunk in one.layers.trunks}
+        for name in sorted(trunks):
+            yield name, (name,) if any(name in loss.trainable for loss in self.losses) else ()
         for loss in self.losses:
             for name in (*(network.name for network in loss.networks), *loss.learned):
                 yield name, (name,) if name in loss.trainable else ()
             for name, term in loss.terms_by_name.items():
-                yield name, loss.trained[term]
+                yield name, tuple(one for one in loss.trained[term] if one not in trunks)
             if loss.name:
-                yield f"loss.{loss.name}", loss.trainable
+                yield f"loss.{loss.name}", tuple(one for one in loss.trainable if one not in trunks)
 
     def _check_coverage(self, found: tuple[PipelineOptimizer, ...]) -> None:
         """Report what no optimizer moves, and what two do."""

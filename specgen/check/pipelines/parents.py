@@ -22,6 +22,7 @@ _OWN = ("doc", "abstract", "extends", "allow")
 _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("data",): (("on_policy", "replay", "recorded"),),
     ("data", "on_policy"): (("minibatch_size", "minibatches"),),
+    ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
     ("policy", "explore"): (("epsilon_greedy", "gaussian"),),

@@ -10,7 +10,8 @@ from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
-from specgen.check.pipelines.assigned import assigned
+from specgen.check.pipelines.assigned import assigned, names_of
+from specgen.check.pipelines.bonuses import BonusReader
 from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
@@ -20,11 +21,11 @@ from specgen.check.pipelines.episodes import check_episodes, check_evaluation, c
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
+from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
 from specgen.check.pipelines.model import (
     Acting,
     CheckedPipeline,
-    Limits,
     OnPolicyData,
     PipelineData,
     PipelineLoss,
@@ -36,7 +37,11 @@ from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
+from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
+from specgen.check.pipelines.trunks import TrunkReader
+from specgen.check.pipelines.until import read_until
+from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
@@ -99,6 +104,7 @@ class _Pipeline:
         data = None
         if pipeline.data is not None:
             data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+        workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
             data, losses = discounted(data, losses, self.numbers, self.sink)
@@ -124,7 +130,16 @@ class _Pipeline:
         if data is not None:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
-        if data is None or acting is None or limits is None:
+        check_workers(self.file, self.path, workers, env, losses, self.sink)
+        if data is not None and acting is not None:
+            check_sequences(self.file, self.path, losses, acting, data, self.sink)
+        if data is None:
+            return None
+        until = read_until(self.file, self.path, losses, self.numbers, self.sink)
+        bonuses = tuple(
+            BonusReader(self.file, self.path, pipeline, self.numbers, self.sink).bonuses(losses, data)
+        )
+        if acting is None or limits is None:
             return None
         self._check_env(env, eval_env, losses, acting, limits)
         rows = tuple(written(env, acting.networks, losses, data))
@@ -146,9 +161,11 @@ class _Pipeline:
             data=data,
             targets=targets,
             optimizers=optimizers,
-            limits=replace(limits, measured=measured),
+            limits=replace(limits, measured=measured, until=until),
             devices=devices,
+            bonuses=bonuses,
             seed=pipeline.seed,
+            workers=workers,
         )
         if not self.sink.has_errors:
             check_amounts(made, tuple(one.values for one in arguments), self.sink)
@@ -201,13 +218,17 @@ class _Pipeline:
         pipeline = self.pipeline
         if not check_groups(self.file, self.path, env, arguments, self.sink):
             return None
-        declared = assigned(self.file, self.path, pipeline.networks, arguments, self.sink)
+        roles = {name for one in arguments for name in names_of(one)}
+        reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.module, self.numbers, self.sink)
+        declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
+        trunks = reader.trunks()
         if declared is None:
             return None
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
-            reader = NetworkReader(self.file, self.path, pipeline, env, one, names, self.numbers, self.sink)
-            networks = reader.networks()
+            networks = NetworkReader(
+                self.file, self.path, pipeline, env, one, names, trunks, self.module, self.numbers, self.sink
+            ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):

@@ -4,6 +4,44 @@ from __future__ import annotations
 
 from specgen.diagnostics.diagnostic import Rule
 
+NO_CONDITION = Rule(
+    "SG607",
+    "not a condition on a metric",
+    """\
+`until` ends the passes over a batch when a metric of an update is above a number, such as the divergence of the policy from the
+one that acted.
+
+```yaml
+data: {on_policy: {num_envs: 16, num_steps: 128, epochs: 10, minibatch_size: 256, until: kl > 0.03}}
+```
+
+```yaml
+data: {on_policy: {num_envs: 16, num_steps: 128, epochs: 10, minibatch_size: 256, until: kl_approx > 0.03}}
+```
+""",
+    without="AttributeError at the first update, or passes that never end early.",
+)
+
+NO_BUFFER = Rule(
+    "SG608",
+    "a buffer that is not there",
+    """\
+`checkpoint: {buffer: false}` leaves the replay buffer out of checkpoints. On-policy batches are gone when a checkpoint is written,
+and recorded data are in their folder.
+
+```yaml
+data: {on_policy: {num_envs: 16, num_steps: 128, epochs: 10, minibatch_size: 256}}
+checkpoint: {buffer: false}
+```
+
+```yaml
+data: {on_policy: {num_envs: 16, num_steps: 128, epochs: 10, minibatch_size: 256}}
+```
+""",
+    severity="warning",
+    without="Nothing; whoever reads it looks for a buffer.",
+)
+
 UNKNOWN_TERM = Rule(
     "SG624",
     "a term that the loss does not have",

@@ -1,4 +1,4 @@
-"""SG401 to SG404, SG411 to SG420: pipelines: targets, value estimators, and the numbers that learning depends on."""
+"""SG401 to SG405, SG411 to SG420: pipelines: targets, value estimators, and the numbers that learning depends on."""
 
 from __future__ import annotations
 
@@ -78,6 +78,25 @@ target_updater: {hard: {interval: 500}}
 """,
     severity="warning",
     without="The values may chase themselves and diverge.",
+)
+
+NEVER_REPLACED = Rule(
+    "SG405",
+    "targets that are never replaced",
+    """`hard` replaces targets every `interval` of its steps, `every` says in which updates it takes one. Where the training ends before
+the first replacement, all values are learned against the network of the beginning.
+
+```yaml
+data: {replay: {num_envs: 8, capacity: 100_000, batch_size: 128}}   # one update for each 8 frames
+target_updater: {hard: {interval: 50_000}}
+stop: {frames: 100_000}                                             # about 12_500 updates
+```
+
+```yaml
+target_updater: {hard: {interval: 500}}
+```
+""",
+    without="Values that hardly move; the loss is small, and nothing fails.",
 )
 
 OUT_OF_RANGE = Rule(

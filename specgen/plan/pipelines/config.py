@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, RecordedData, ReplayData, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
@@ -64,9 +65,19 @@ def _number(setting: Setting, bound: float) -> float:
 def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     """What numbers are to each other."""
     data = pipeline.data
+    if pipeline.workers is not None and not isinstance(data, RecordedData):
+        count = pipeline.workers.count.name
+        text = f"{count} must divide {data.num_envs.name}, got "
+        yield (
+            f"if self.{data.num_envs.name} % self.{count}:\n"
+            f"    raise ValueError({formatted(text, f'self.{count}')})"
+        )
     if isinstance(data, OnPolicyData):
         parts = data.minibatch_size or data.minibatches
         assert parts is not None
+        if are_recurrent(pipeline.networks):
+            yield _whole_environments(data, parts)
+            return
         frames = f"self.{data.num_envs.name} * self.{data.num_steps.name}"
         yield (
             f"if {frames} % self.{parts.name}:\n"
@@ -86,3 +97,15 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
                 "if self.{} <= self.{} * self.{}:\n".format(*names)
                 + f"    raise ValueError({formatted(text, f'self.{names[0]}')})"
             )
+
+
+def _whole_environments(data: OnPolicyData, parts: Setting) -> str:
+    """That minibatches have environments with all their steps."""
+    envs, steps = data.num_envs.name, data.num_steps.name
+    if parts is data.minibatches:
+        wrong, text = f"self.{envs} % self.{parts.name}", f"{parts.name} must divide {envs}, got "
+    else:
+        frames = f"self.{envs} * self.{steps}"
+        wrong = f"self.{parts.name} % self.{steps} or {frames} % self.{parts.name}"
+        text = f"{parts.name} must be a multiple of {steps} that divides {envs} * {steps}, got "
+    return f"if {wrong}:\n    raise ValueError({formatted(text, f'self.{parts.name}')})"

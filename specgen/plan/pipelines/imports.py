@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.imported import Import
+from specgen.plan.pipelines.layers import own_alias
 
 _TRAINING = (
+    "RewardBonus",
     "Run",
     "available_device",
     "command_line",
+    "column_minibatches",
     "cosine",
     "device_param",
     "draw_curve",
@@ -17,15 +21,20 @@ _TRAINING = (
     "linear",
     "load_generator",
     "minibatches",
+    "piecewise",
     "stream",
 )
 _MODULES = (
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
+    "Autocast",
+    "ConvNet",
     "Delta",
     "DistributionalQValueActor",
     "EGreedyModule",
+    "GRUModule",
     "IndependentNormal",
+    "LSTMModule",
     "MLP",
     "MaskedCategorical",
     "MultiAgentMLP",
@@ -38,9 +47,12 @@ _MODULES = (
     "SafeSequential",
     "TanhDelta",
     "TanhNormal",
+    "Trunk",
     "TruncatedNormal",
     "ValueOperator",
     "orthogonal",
+    "own_layers",
+    "own_parameters",
 )
 _DATA = (
     "LazyMemmapStorage",
@@ -59,8 +71,16 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Path": Import("pathlib", "Path"),
     "ExplorationType": Import("specgen_runtime.envs", "ExplorationType"),
     "SerialEnv": Import("specgen_runtime.envs", "SerialEnv"),
+    "partial": Import("functools", "partial"),
+    **{
+        name: Import("specgen_runtime.collectors", name)
+        for name in ("MultiAsyncCollector", "MultiSyncCollector", "RayCollector")
+    },
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
+    "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
+    "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
     "MultiStepTransform": Import("specgen_runtime.transforms", "MultiStepTransform"),
     "HardUpdate": Import("specgen_runtime.objectives", "HardUpdate"),
@@ -76,7 +96,14 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     """What the module of a pipeline may import, with its environment and its losses."""
     own = [(env.module, env.name) for env in (pipeline.env, pipeline.eval_env)]
     own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
-    return PIPELINE_IMPORTS | {name: Import(origin, name) for origin, name in own if origin != module}
+    made = {name: Import(origin, name) for origin, name in own if origin != module}
+    stand = [one.layers for one in trunks_of(pipeline.networks)]
+    stand += [one.layers for one in pipeline.networks]
+    for layers in stand:
+        if layers.own is not None:
+            source, alias = layers.own.source, own_alias(layers.own)
+            made[alias] = Import(source.module, source.name, alias=alias)
+    return PIPELINE_IMPORTS | made
 
 
 def pipeline_names(pipeline: CheckedPipeline) -> tuple[str, ...]:

@@ -52,6 +52,8 @@ class UpdatePlan:
 
     Attributes:
         losses: the losses.
+        once: the trunks that several networks stand on, which are run once for all of them.
+        batch: the batch dimensions of what it is given.
         terms: their terms that are summed in each update.
         delayed_terms: those that are added in some updates only, by the hyper-parameter that says how many lie between two.
         optimizers: the attributes of the optimizers.
@@ -61,6 +63,8 @@ class UpdatePlan:
     """
 
     losses: tuple[LossPlan, ...]
+    once: tuple[str, ...]
+    batch: str
     terms: tuple[Text, ...]
     delayed_terms: tuple[tuple[str, tuple[Text, ...]], ...]
     optimizers: tuple[str, ...]
@@ -87,34 +91,42 @@ class LoopPlan:
         kind: where the data come from: `on_policy`, `replay`, `recorded`.
         unit: what is counted: `frames` or `updates`.
         total: the hyper-parameter that says how many.
-        stop_return: whether an evaluation may end it.
+        conditions: what must hold besides for it to go on, each with when it ends, in words.
         scheduled: statements that set numbers which change in training, by the counter.
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
         estimators: their attributes.
-        minibatch: the frames of an update, of on-policy data.
+        minibatches: the function that cuts on-policy data: into frames, or into environments with all their steps.
+        minibatch: how many of them an update has.
+        until: the condition under which passes over a batch end, of the metrics; empty without one.
+        filled: the condition under which a replay buffer is sampled.
         multi_step: whether transitions span several steps.
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         measured: the group by whose evaluation parameters are judged; empty without groups.
         cast: what stands behind data that come to the losses, `.to(parts.device)`; empty where they are there.
+        bonuses: statements that add to the rewards of a batch.
         copies: statements that give acting networks the weights that were learned.
     """
 
     kind: str
     unit: str
     total: str
-    stop_return: bool
+    conditions: tuple[tuple[str, str], ...]
     scheduled: tuple[Text, ...]
     estimated: str | None
     estimators: tuple[str, ...]
+    minibatches: str
     minibatch: Text
+    until: str
+    filled: str
     multi_step: bool
     prioritized: bool
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str
     cast: str
+    bonuses: tuple[str, ...]
     copies: tuple[str, ...]
 
 
@@ -127,7 +139,7 @@ class PipelinePlan:
         doc: what the pipeline is.
         config: its hyper-parameters.
         networks: the functions that make its networks.
-        stored: the keys that the buffer keeps; empty where nothing is stored.
+        stored: the keys that the buffer, or a minibatch, holds; empty where data are recorded.
         recorded: the keys that recorded data have, each with its dtype and shape.
         devices: statements that find the devices, before anything is made.
         parts: statements that make the parts, in order.
@@ -140,6 +152,7 @@ class PipelinePlan:
         folder: where a training is kept by default.
         module: the dotted module, for the documentation of the command line.
         simulated: whether a simulator is behind the environment, whose episodes no checkpoint holds.
+        reproducible: whether the same seed gives the same training.
         uses: the names of its module that the template reads.
     """
 
@@ -160,5 +173,6 @@ class PipelinePlan:
     folder: str
     module: str
     simulated: bool
+    reproducible: bool
     deterministic: bool
     uses: Code

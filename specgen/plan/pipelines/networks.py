@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from specgen.check.model import Entry
-from specgen.check.pipelines.model import PipelineNetwork, PolicyHead, QValueHead, Setting, ValueHead
-from specgen.check.pipelines.networks import is_index
+from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
+from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, ValueHead
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.literals import literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
+from specgen.plan.pipelines.layers import MadeLayers, network_layers, reads_numbers, trunk_layers
 from specgen.plan.spec_text import key_text
-
-_ACTIVATIONS = {
-    "relu": "nn.ReLU",
-    "tanh": "nn.Tanh",
-    "elu": "nn.ELU",
-    "gelu": "nn.GELU",
-    "silu": "nn.SiLU",
-    "leaky_relu": "nn.LeakyReLU",
-    "mish": "nn.Mish",
-}
 
 
 def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     """Plan `def value_network() -> QValueActor`, which makes a network with new weights."""
-    sizes = any(isinstance(cell, Setting) for cell in network.cells)
     valued = isinstance(network.head, PolicyHead) and network.head.value is not None
     distributional = isinstance(network.head, QValueHead) and network.head.support is not None
-    args = (Argument("config", config),) if sizes or valued or distributional or network.orthogonal else ()
+    args = _arguments(network.layers, config, also=valued or distributional)
     draws = isinstance(network.head, PolicyHead) and not network.head.family.certain
     if draws:
         args = (*args, Argument("generator", using("torch.Generator", "torch")))
@@ -45,15 +36,61 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
     )
 
 
-def call_of(network: PipelineNetwork, generator: str) -> Code:
-    """The call of that function in the constructor of the parts, where `generator` is what policies draw from."""
-    function = network_function(network, "")
-    arguments = {"config": "config", "generator": f"self.{generator}"}
-    return using(f"{network.attribute}({', '.join(arguments[one.name] for one in function.args)})")
+def trunk_function(trunk: PipelineTrunk, users: Sequence[str], config: str) -> FunctionPlan:
+    """Plan `def encoder() -> Trunk`, which makes layers that others stand on, with new weights."""
+    made = trunk_layers(trunk)
+    whole = made.modules[0] if len(made.modules) == 1 else f"SafeSequential({', '.join(made.modules)})"
+    uses = made.uses | {"Trunk"} | ({"SafeSequential"} if len(made.modules) > 1 else set())
+    reads = [f"`{entry.dotted}`, {_type(entry)}" for entry in trunk.layers.inputs]
+    reads += [] if trunk.layers.trunk is None else [f"the features of `{trunk.layers.trunk.name}`"]
+    stand = " and ".join(f"`{one}`" for one in users)
+    doc = f"{trunk.doc.rstrip('.')}. " if trunk.doc else ""
+    size = trunk.features if isinstance(trunk.features, int) else f"`{trunk.features.name}`"
+    doc += f"Make layers from {', '.join(reads)}, to {size} features, on which {stand} stand."
+    if len(users) == 1:
+        doc = doc.replace(" stand.", " stands.")
+    return FunctionPlan(
+        trunk.name,
+        _arguments(trunk.layers, config),
+        named("Trunk"),
+        tuple(wrapped(doc)),
+        (Line(f"return Trunk({whole})"),),
+        uses=frozenset(uses),
+    )
+
+
+def _arguments(layers: Layers, config: str, *, also: bool = False) -> tuple[Argument, ...]:
+    """What the function takes: the configuration, where it reads numbers, and the trunk."""
+    args = (Argument("config", config),) if also or reads_numbers(layers) else ()
+    return args if layers.trunk is None else (*args, Argument(layers.trunk.name, using("Trunk")))
+
+
+def call_of(network: PipelineNetwork, generator: str, copied: str = "") -> Code:
+    """The call of that function in the constructor of the parts.
+
+    Args:
+        network: the network.
+        generator: the part that policies draw from.
+        copied: what stands in front of the parts that are trunks, where it stands on copies.
+    """
+    return _call(network_function(network, ""), generator, copied)
+
+
+def call_of_trunk(trunk: PipelineTrunk, copied: str = "") -> Code:
+    """The call of the function of a trunk in the constructor of the parts."""
+    return _call(trunk_function(trunk, (), ""), "", copied)
+
+
+def _call(function: FunctionPlan, generator: str, copied: str) -> Code:
+    known = {"config": "config", "generator": f"self.{generator}"}
+    arguments = ", ".join(known.get(one.name, f"self.{copied}{one.name}") for one in function.args)
+    return using(f"{function.name}({arguments})")
 
 
 def _doc(network: PipelineNetwork) -> list[str]:
-    reads = ", ".join(f"`{entry.dotted}`, {_type(entry)}" for entry in network.inputs)
+    layers = network.layers
+    found = [] if layers.trunk is None else [f"the features of `{layers.trunk.name}`"]
+    reads = ", ".join([*found, *(f"`{entry.dotted}`, {_type(entry)}" for entry in layers.inputs)])
     match network.head:
         case PolicyHead(family, action):
             what = "an action" if family.certain else f"a distribution ({family.name}) over"
@@ -68,6 +105,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
             gives = f"one value for each of {network.outputs} actions"
         case ValueHead(key):
             gives = f"`{'.'.join(key)}`, float32 [{network.outputs}]"
+        case FeatureHead():
+            gives = f"{network.outputs} features"
     agents = {
         "group": " One for all agents, each by itself.",
         "agent": " Each agent has parameters of its own.",
@@ -88,56 +127,29 @@ def _type(entry: Entry) -> str:
     return f"{spec.dtype}{shape}" + (f" in [{low:g}, {high:g}]" if finite else "")
 
 
-def _layers(network: PipelineNetwork, uses: set[str]) -> str:
-    """The call of `MLP`, or of `MultiAgentMLP` for agents that don't share all of it, and what stands in front of it."""
-    index = network.inputs[0].spec if is_index(network.inputs[0]) else None
-    inputs = index.classes if index is not None else sum(entry.stored_shape[0] for entry in network.inputs)
-    name = "MLP" if network.group is None or network.per == "group" else "MultiAgentMLP"
-    uses.add(name)
-    cells = ", ".join(f"config.{one.name}" if isinstance(one, Setting) else str(one) for one in network.cells)
-    outputs = str(network.outputs)
-    if isinstance(network.head, QValueHead) and network.head.support is not None:
-        outputs = f"(config.{network.head.support.atoms.name}, {outputs})"
-    words = [f"in_features={inputs}", f"out_features={outputs}"]
-    if network.group is not None and name == "MultiAgentMLP":
-        central = literal(network.per == "all")
-        words = [f"n_agent_inputs={inputs}", f"n_agent_outputs={network.outputs}"]
-        words += [f"n_agents={network.group.size}", f"centralized={central}", "share_params=False"]
-    words.append(f"num_cells=[{cells}]")
-    words.append(f"activation_class={_ACTIVATIONS[network.activation]}")
-    if network.layer_norm:
-        words.append("norm_class=nn.LayerNorm")
-        words.append(
-            f"norm_kwargs=[{', '.join(f'dict(normalized_shape={cell})' for cell in cells.split(', '))}]"
-        )
-    layers = f"{name}({', '.join(words)})"
-    if network.orthogonal is not None:
-        gain, head_gain = network.orthogonal
-        uses.add("orthogonal")
-        layers = f"orthogonal({layers}, gain=config.{gain.name}, head_gain=config.{head_gain.name})"
-    if index is None:
-        return layers
-    uses.add("OneHotLayer")
-    return f"nn.Sequential(OneHotLayer({index.classes}), {layers})"
-
-
-def _keys(entries: tuple[Entry, ...]) -> str:
-    return f"[{', '.join(key_text(entry.key) for entry in entries)}]"
-
-
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
-    uses = {"nn"}
-    layers, inputs = _layers(network, uses), _keys(network.inputs)
+    made = network_layers(network)
+    uses, layers, inputs = {"nn"} | made.uses, made.net, f"[{', '.join(made.reads)}]"
     match network.head:
+        case FeatureHead():
+            return [f"return {layers}"], "nn.Module", uses
         case ValueHead(key):
             uses.add("ValueOperator")
-            made = f"ValueOperator({layers}, in_keys={inputs}, out_keys=[{key_text(key)}])"
-            return [f"return {made}"], "ValueOperator", uses
+            value = f"ValueOperator({layers}, in_keys={inputs}, out_keys=[{key_text(key)}])"
+            if not made.modules:
+                return [f"return {value}"], "ValueOperator", uses
+            uses.add("SafeSequential")
+            return [f"return SafeSequential({', '.join((*made.modules, value))})"], "SafeSequential", uses
         case QValueHead(action, mask, support):
             name = "QValueActor" if support is None else "DistributionalQValueActor"
             space = "one-hot" if action.spec.kind == "onehot" else "categorical"
-            words = [layers, f"in_keys={inputs}", f"action_space={literal(space)}"]
+            words = [layers, f"in_keys={inputs}"]
+            if made.modules:
+                uses |= {"SafeModule", "SafeSequential"}
+                last = f'SafeModule({layers}, in_keys={inputs}, out_keys=["action_value"])'
+                words = [f"SafeSequential({', '.join((*made.modules, last))})"]
+            words.append(f"action_space={literal(space)}")
             lines = []
             if support is not None:
                 uses.add("torch")
@@ -150,13 +162,13 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
             uses.add(name)
             return [*lines, f"return {name}({', '.join(words)})"], name, uses
         case PolicyHead() as head:
-            return _policy(network, head, layers, inputs, uses)
+            return _policy(network, head, made, uses)
 
 
 def _policy(
-    network: PipelineNetwork, head: PolicyHead, layers: str, inputs: str, uses: set[str]
+    network: PipelineNetwork, head: PolicyHead, made: MadeLayers, uses: set[str]
 ) -> tuple[list[str], str, set[str]]:
-    family = head.family
+    family, layers, inputs = head.family, made.net, f"[{', '.join(made.reads)}]"
     uses |= {"SafeModule", "ProbabilisticActor", "nn"}
     lines = [f"net = {layers}"]
     size = network.outputs // 2 if head.scale == "state" else network.outputs
@@ -169,7 +181,11 @@ def _policy(
         words += ["make_param=False"] if head.scale == "fixed" else []
         lines = [f"net = nn.Sequential({layers}, AddStateIndependentNormalScale({', '.join(words)}))"]
     names = [key_text(key) for key in head.parameter_keys]
-    lines.append(f"module = SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])")
+    module = f"SafeModule(net, in_keys={inputs}, out_keys=[{', '.join(names)}])"
+    if made.modules:
+        uses.add("SafeSequential")
+        module = f"SafeSequential({', '.join((*made.modules, module))})"
+    lines.append(f"module = {module}")
     in_keys = f"[{', '.join(names)}]"
     if head.mask is not None:
         in_keys = f'{{"logits": {names[0]}, "mask": {key_text(head.mask)}}}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     OnPolicyData,
@@ -17,11 +17,12 @@ from specgen.check.pipelines.model import (
     ReplayData,
 )
 from specgen.code import Code, using
-from specgen.expr.symbols import Key
 from specgen.literals import literal
+from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of, storage_device
+from specgen.plan.pipelines.environments import environments, made_part, specs_of
 from specgen.plan.pipelines.model import StatePlan
-from specgen.plan.pipelines.networks import call_of
+from specgen.plan.pipelines.networks import call_of, call_of_trunk
 from specgen.plan.spec_text import key_text
 
 _CLASSES = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
@@ -35,11 +36,6 @@ _ESTIMATORS = {
 }
 
 
-def _part(name: str, value: Code) -> Code:
-    """The statement that makes a part."""
-    return using(f"self.{name} = {value}", *value.uses)
-
-
 def optimizer_part(optimizer: PipelineOptimizer) -> str:
     """The attribute of an optimizer."""
     return f"{optimizer.name}_optimizer" if optimizer.name else "optimizer"
@@ -47,65 +43,97 @@ def optimizer_part(optimizer: PipelineOptimizer) -> str:
 
 def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
-    data, limits = pipeline.data, pipeline.limits
-    acting, learning = (f"self.{device_of(pipeline, part)}" for part in ("policy", "loss"))
-    if not isinstance(data, RecordedData):
-        place = f"self.{device_of(pipeline, 'env')}"
-        yield _part("env", _env(pipeline.env, f"config.{data.num_envs.name}", place))
-        yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
-    yield _part("eval_env", _env(pipeline.eval_env, f"config.{limits.episodes.name}", acting))
+    recurrent = are_recurrent(pipeline.networks)
+    learning = f"self.{device_of(pipeline, 'loss')}"
+    if not recurrent:
+        yield from environments(pipeline)
     if _explores(pipeline):
-        yield _part("exploring", _generator("exploration", acting))
+        yield made_part("exploring", _generator("exploration", f"self.{device_of(pipeline, 'policy')}"))
     drawing = any(loss.draws for loss in pipeline.losses)
     apart = pipeline.devices.apart
     if drawing and apart:
-        yield _part("drawing", _generator("loss", learning))
+        yield made_part("drawing", _generator("loss", learning))
+    for trunk in trunks_of(pipeline.networks):
+        made = call_of_trunk(trunk)
+        yield made_part(trunk.name, using(f"{made}.to({learning})", *made.uses))
     for network in pipeline.networks:
         made = call_of(network, "drawing" if drawing and apart else "exploring")
-        yield _part(network.attribute, using(f"{made}.to({learning})", *made.uses))
+        yield _network(pipeline, network, using(f"{made}.to({learning})", *made.uses))
     if not apart:
         yield from _acting(pipeline)
     if drawing and not apart:
-        yield _part("drawing", _generator("loss", learning))
+        yield made_part("drawing", _generator("loss", learning))
     for loss in pipeline.losses:
         part = loss.part("loss")
-        yield _part(part, _loss(pipeline, loss))
+        yield made_part(part, _loss(pipeline, loss))
         if loss.keys:
             words = ", ".join(f"{role}={key_text(key)}" for role, key in loss.keys.items())
             yield using(f"self.{part}.set_keys({words})")
         if loss.draws:
-            yield _part(f"{part}.generator", using("self.drawing"))
+            yield made_part(f"{part}.generator", using("self.drawing"))
         if loss in pipeline.estimated:
-            yield _part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+            yield made_part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
+    for bonus in pipeline.bonuses:
+        given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
+        given += f", gamma=config.{bonus.gamma.name}" if bonus.gamma is not None else ""
+        added = f"RewardBonus({given}).to({learning})"
+        yield made_part(f"{bonus.name}_reward", using(added, "RewardBonus"))
     for loss in followed(pipeline):
         assert pipeline.targets is not None
         soft = pipeline.targets.kind == "soft"
         word = "tau" if soft else "value_network_update_interval"
         name = "SoftUpdate" if soft else "HardUpdate"
-        made = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
-        yield _part(loss.part("updater"), using(made, name))
+        updater = f"{name}(self.{loss.part('loss')}, {word}=config.{pipeline.targets.amount.name})"
+        yield made_part(loss.part("updater"), using(updater, name))
     for optimizer in pipeline.optimizers:
-        yield _part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
+        yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     if apart:  # behind all that draws first weights: copies change none of them
         yield from _acting(pipeline)
+    if pipeline.workers is not None:  # a collector of workers draws a seed, too
+        yield made_part("collector", collector_made(pipeline))
+        yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
     yield from _data(pipeline)
+
+
+def _network(pipeline: CheckedPipeline, network: PipelineNetwork, made: Code) -> Code:
+    """The statement that makes a network; of an ensemble whose first weights are said, one for each member."""
+    if network.role.members is None or network.layers.orthogonal is None:
+        return made_part(network.attribute, made)
+    count = next(_members(loss, network.role.members) for loss in pipeline.losses if network in loss.networks)
+    members = f"[{made} for _ in range({count})]"
+    return using(f"self.{network.attribute}: list[nn.Module] = {members}", *made.uses, "nn")
+
+
+def _members(loss: PipelineLoss, name: str) -> str:
+    """How many members an ensemble has: a hyper-parameter, an argument of the loss, or its default."""
+    if name in loss.settings:
+        return f"config.{loss.settings[name].name}"
+    usual = next(param.default for param in loss.loss.params if param.name == name)
+    return literal(loss.arguments.get(name, usual))
 
 
 def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
     """Who acts, and what collects."""
-    for network in acting_copies(pipeline):
-        made = call_of(network, "exploring")
-        yield _part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
+    copies = acting_copies(pipeline)
+    for trunk in trunks_of(copies):
+        made = call_of_trunk(trunk, "acting_")
+        yield made_part(f"acting_{trunk.name}", using(f"{made}.to(self.policy_device)", *made.uses))
+    for network in copies:
+        made = call_of(network, "exploring", "acting_")
+        yield made_part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
         copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
         yield using(copied, "load_weights")
     yield from _policy(pipeline)
-    if not isinstance(pipeline.data, RecordedData):
-        yield _part("collector", _collector(pipeline))
+    if are_recurrent(pipeline.networks):
+        yield from environments(pipeline)  # which hold the states of the policy
+    if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
+        yield made_part("collector", collector_made(pipeline))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
     """What a checkpoint holds, in order."""
     names = [loss.part("loss") for loss in pipeline.losses]
+    names += [f"{bonus.name}_reward" for bonus in pipeline.bonuses]
     names += [loss.part("updater") for loss in followed(pipeline)]
     names += [optimizer_part(one) for one in pipeline.optimizers]
     data = pipeline.data
@@ -155,18 +183,6 @@ def _generator(stream: str, device: str | None = None) -> Code:
     return using(made, "torch", "stream")
 
 
-def _env(env: PipelineEnv, size: str, device: str) -> Code:
-    """So many of an environment, as one."""
-    if not env.single:
-        given = "".join(f"{name}={literal(value)}, " for name, value in env.arguments.items())
-        return using(f"{env.name}({given}batch_size=[{size}], device={device})", env.name)
-    words = [size, env.name]
-    if env.arguments:
-        words.append(f"create_env_kwargs={literal(dict(env.arguments))}")
-    words.append(f"device={device}")
-    return using(f"SerialEnv({', '.join(words)})", "SerialEnv", env.name)
-
-
 def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     acting = pipeline.acting
     copied = "acting_" if acting_copies(pipeline) else ""
@@ -174,15 +190,15 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     exploration = acting.exploration
     if exploration is None or isinstance(pipeline.data, RecordedData):
         if len(acting.networks) == 1:
-            yield _part("policy", using(networks))
+            yield made_part("policy", using(networks))
         else:
-            yield _part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
+            yield made_part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
         return
     (network,) = acting.networks
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
     place = f"self.{device_of(pipeline, 'policy')}"
-    spec = "self.env.action_spec_unbatched"
+    spec = f"{specs_of(pipeline)}.action_spec_unbatched"
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
     if exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
@@ -200,26 +216,9 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
         words.append(f"action_key={key_text(head.action.key)}")
     words.append("generator=self.exploring")
     words.append(f"device={place}")
-    yield _part("exploration", using(f"{name}({', '.join(words)})", name))
+    yield made_part("exploration", using(f"{name}({', '.join(words)})", name))
     made = f"SafeSequential({networks}, self.exploration)"
-    yield _part("policy", using(made, "SafeSequential"))
-
-
-def _collector(pipeline: CheckedPipeline) -> Code:
-    data = pipeline.data
-    assert not isinstance(data, RecordedData)
-    words = [
-        "self.env",
-        "self.policy",
-        f"frames_per_batch=config.{data.num_envs.name} * config.{data.num_steps.name}",
-    ]
-    words.append("total_frames=-1")
-    random_frames = pipeline.acting.random_frames
-    if random_frames is not None:
-        words.append(f"init_random_frames=config.{random_frames.name}")
-    if pipeline.devices.apart:
-        words += ["policy_device=self.policy_device", "storing_device=self.data_device"]
-    return using(f"Collector({', '.join(words)})", "Collector")
+    yield made_part("policy", using(made, "SafeSequential"))
 
 
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
@@ -228,10 +227,8 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
-    if "action_spec" in keywords and not isinstance(pipeline.data, RecordedData):
-        words.append(f"action_spec=self.env.action_spec_unbatched{elsewhere}")
-    elif "action_spec" in keywords:
-        words.append(f"action_spec=self.eval_env.action_spec_unbatched{elsewhere}")
+    if "action_spec" in keywords:
+        words.append(f"action_spec={specs_of(pipeline)}.action_spec_unbatched{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None:
@@ -248,18 +245,24 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        if len(mine) == len(loss.trainable):
+        whole = all(one.role.trains for one in loss.networks)
+        whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
+        if whole and len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
             continue
         # members are copies that the loss makes; a single network keeps its own parameters
         owners = {
-            one.name: f"{part}.{one.role.name}_params" if one.role.members else f"self.{one.name}"
+            one.name: f"{part}.{one.role.name}_params.parameters()"
+            if one.role.members
+            else f"self.{one.attribute}.parameters()"
             for one in loss.networks
         }
-        found += [
-            f"*{owners[name]}.parameters()" if name in owners else f"{part}.{loss.learned[name]}"
-            for name in mine
-        ]
+        for one in loss.networks:
+            if one.layers.trunk is not None:
+                owners[one.name] = f"own_parameters(self.{one.attribute})"
+        owners |= {trunk.name: f"own_parameters(self.{trunk.name})" for trunk in trunks_of(pipeline.networks)}
+        found += [f"*{owners[name]}" if name in owners else f"{part}.{loss.learned[name]}" for name in mine]
+    found = list(dict.fromkeys(found))  # losses may share trunks
     moved = found[0][1:] if len(found) == 1 and found[0].startswith("*") else f"[{', '.join(found)}]"
     words = [moved, f"lr=config.{optimizer.lr.name}"]
     settings = {name: f"config.{one.name}" for name, one in optimizer.settings.items()}
@@ -268,27 +271,28 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     words += [f"{name}={value}" for name, value in settings.items()]
     if optimizer.kind in ("adam", "adamw"):
         words.append("fused=True")
-    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", "torch")
+    uses = ("torch", "own_parameters") if "own_parameters" in moved else ("torch",)
+    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", *uses)
 
 
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     data = pipeline.data
     if isinstance(data, OnPolicyData):
-        yield _part("shuffling", _generator("minibatches"))
+        yield made_part("shuffling", _generator("minibatches"))
         return
     if isinstance(data, RecordedData):
         place = storage_device(pipeline)
-        yield _part("sampling", _generator("buffer", place))
+        yield made_part("sampling", _generator("buffer", place))
         storage = (
             f"TensorStorage(load_recorded(config.recorded, self.recorded), device={place or literal('auto')})"
         )
         words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
         made = f"TensorDictReplayBuffer({', '.join(words)})"
-        yield _part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
+        yield made_part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
         return
     if data.n_step is not None and data.gamma is not None:
         made = f"MultiStepTransform(config.{data.n_step.name}, config.{data.gamma.name})"
-        yield _part("multi_step", using(made, "MultiStepTransform"))
+        yield made_part("multi_step", using(made, "MultiStepTransform"))
     capacity = f"config.{data.capacity.name}"
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     place = storage_device(pipeline)
@@ -298,52 +302,10 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         assert data.alpha is not None
         assert data.beta is not None
         given = f"{capacity}, alpha=config.{data.alpha.name}, beta=config.{data.beta.name}"
-        yield _part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
+        yield made_part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
         words.append("sampler=self.sampler")
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")
     words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
-    yield _part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
-
-
-def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
-    """The keys that the buffer keeps: all that somebody reads of them later."""
-    if not isinstance(pipeline.data, ReplayData):
-        return ()
-    return tuple(using(key_text(key)) for key in _read_later(pipeline))
-
-
-def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
-    """The keys that recorded data have, each with its dtype and shape."""
-    if not isinstance(pipeline.data, RecordedData):
-        return ()
-    known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
-    found: list[tuple[Code, Code]] = []
-    for key in _read_later(pipeline):
-        entry = known.get(key[1:] if key[0] == "next" else key)
-        if entry is not None:
-            sizes = "".join(f"{size}, " for size in entry.stored_shape)
-            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
-            found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
-    return tuple(found)
-
-
-def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
-    """What losses read of transitions; of the next records only where they read any of these."""
-    found: dict[Key, None] = {}
-    after = [role for loss in pipeline.losses for role in loss.loss.roles if role.after]
-    for network in pipeline.networks:
-        for entry in network.inputs:
-            found[entry.key] = None
-            if entry.role != "action" and after:
-                found["next", *entry.key] = None
-        if isinstance(network.head, PolicyHead | QValueHead):
-            found[network.head.action.key] = None
-            if network.head.mask is not None:
-                found[network.head.mask] = None
-                if after:
-                    found["next", *network.head.mask] = None
-    for role in after:
-        found["next", *role.key] = None
-    return tuple(found)
+    yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
@@ -15,20 +16,15 @@ from specgen.check.pipelines.model import (
 )
 from specgen.code import using
 from specgen.expr.symbols import Key
-from specgen.literals import formatted
+from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
+from specgen.plan.model import FunctionPlan
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
-from specgen.plan.pipelines.networks import network_function
-from specgen.plan.pipelines.parts import (
-    acting_copies,
-    optimizer_part,
-    parts_of,
-    recorded_entries,
-    state_of,
-    stored_keys,
-)
+from specgen.plan.pipelines.networks import network_function, trunk_function
+from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
 from specgen.plan.pipelines.update import update_plan
 from specgen.plan.spec_text import key_text
 
@@ -41,13 +37,13 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         name=pipeline.name,
         doc=tuple(_doc(pipeline)),
         config=config,
-        networks=tuple(network_function(network, config.name) for network in pipeline.networks),
+        networks=tuple(_functions(pipeline, config.name)),
         stored=stored_keys(pipeline),
         recorded=recorded_entries(pipeline),
         devices=tuple(device_parts(pipeline)),
         parts=tuple(parts_of(pipeline)),
         state=tuple(state_of(pipeline)),
-        buffers=("buffer",) if isinstance(pipeline.data, ReplayData) else (),
+        buffers=("buffer",) if isinstance(pipeline.data, ReplayData) and pipeline.limits.keeps_buffer else (),
         may_change=tuple(_may_change(pipeline)),
         update=update_plan(pipeline),
         loop=_loop(pipeline),
@@ -55,9 +51,18 @@ def plan_pipeline(checked: Checked[CheckedPipeline]) -> PipelinePlan:
         folder=f"runs/{snake(pipeline.name)}",
         module=pipeline.module,
         simulated=pipeline.env.single and not isinstance(pipeline.data, RecordedData),
+        reproducible=pipeline.workers is None or pipeline.workers.sync,
         deterministic=pipeline.limits.deterministic,
         uses=using("", *_uses(pipeline)),
     )
+
+
+def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]:
+    """The functions that make trunks and networks."""
+    for trunk in trunks_of(pipeline.networks):
+        yield trunk_function(trunk, users_of(trunk, pipeline.networks), config)
+    for network in pipeline.networks:
+        yield network_function(network, config)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -83,6 +88,10 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         size, count = data.minibatch_size, data.minibatches
         if size is not None:
             minibatch = f"config.{size.name}"
+            if are_recurrent(pipeline.networks):
+                minibatch += f" // config.{data.num_steps.name}"
+        elif count is not None and are_recurrent(pipeline.networks):
+            minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
     total = limits.updates if unit == "updates" else limits.frames
@@ -92,22 +101,42 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         kind=kind,
         unit=unit,
         total=total.name,
-        stop_return=limits.stop_return is not None,
+        conditions=tuple(_conditions(pipeline)),
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
         estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
+        minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
         minibatch=minibatch,
+        until=""
+        if limits.until is None
+        else f"metrics.{limits.until.metric} > config.{limits.until.above.name}",
+        filled="run.frames >= config.warm_up_frames"
+        if limits.keeps_buffer
+        else "len(parts.buffer) >= config.warm_up_frames",
         multi_step=isinstance(data, ReplayData) and data.n_step is not None,
         prioritized=isinstance(data, ReplayData) and data.sampler == "prioritized",
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
         cast=to_loss(pipeline),
+        bonuses=tuple(
+            f"parts.{one.name}_reward(batch, parts.{one.loss}_loss(batch)[{literal(one.metric)}])"
+            for one in pipeline.bonuses
+        ),
         copies=tuple(
             f"load_weights(parts.acting_{one.attribute}, parts.{one.attribute})"
             for one in acting_copies(pipeline)
         ),
     )
+
+
+def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
+    """What must hold for the training to go on, besides its total; and when it does not, in words."""
+    if pipeline.limits.stop_return is not None:
+        yield "run.best < config.stop_return", "an evaluation reaches `stop_return`"
+    if pipeline.limits.hours is not None:
+        hours = pipeline.limits.hours.name
+        yield f"run.seconds < 3600 * config.{hours}", f"`{hours}` have passed"
 
 
 def _returns(pipeline: CheckedPipeline, group: AgentGroup) -> Key:
@@ -126,6 +155,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
             yield f"parts.exploration.eps.fill_({amount(exploration.amount, unit, total)})"
         else:
             yield f"parts.exploration.sigma.fill_({amount(exploration.amount, unit, total)})"
+    for bonus in pipeline.bonuses:
+        yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
     data = pipeline.data
     if isinstance(data, ReplayData) and data.beta is not None and data.beta.schedule is not None:
         yield f"parts.sampler.beta = {amount(data.beta, unit, total)}"
@@ -135,6 +166,9 @@ def amount(number: Amount, unit: str, total: Setting) -> str:
     """The value of a number at the present moment of the loop."""
     if number.schedule is None:
         return f"config.{number.name}"
+    if number.points:
+        points = ", ".join(f"(config.{at.name}, config.{value.name})" for at, value in number.points)
+        return f"piecewise(run.{unit}, {points})"
     last, over = number.further
     assert last is not None
     span = total if over is None else over
@@ -144,7 +178,13 @@ def amount(number: Amount, unit: str, total: Setting) -> str:
 def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
     """What a resumed training may change: numbers that are read at each step, and neither shape nor stream."""
     limits = pipeline.limits
-    for setting in (limits.stop_return, limits.evaluate_every, limits.episodes, limits.checkpoint_every):
+    for setting in (
+        limits.stop_return,
+        limits.hours,
+        limits.evaluate_every,
+        limits.episodes,
+        limits.checkpoint_every,
+    ):
         if setting is not None:
             yield setting.name
     yield from (name for name, _ in device_names(pipeline))
@@ -155,11 +195,14 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
                 yield norm.name
     if pipeline.acting.exploration is not None:
         yield from _names(pipeline.acting.exploration.amount)
+    for bonus in pipeline.bonuses:
+        yield from _names(bonus.coeff)
 
 
 def _names(number: Amount) -> Iterator[str]:
     yield number.name
     yield from (one.name for one in number.further if one is not None)
+    yield from (one.name for pair in number.points for one in pair if one.name != number.name)
 
 
 def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -169,18 +212,19 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):
-        yield "minibatches"
-    else:
-        yield from ("ClassVar", "NestedKey")
-    if isinstance(pipeline.data, ReplayData):
-        yield "Sequence"
-    if pipeline.groups:
+        yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
+    if stored_keys(pipeline):
+        yield from ("ClassVar", "NestedKey", "Sequence")
+    if pipeline.groups or isinstance(pipeline.data, RecordedData):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
     for one in pipeline.optimizers:
         if one.lr.schedule is not None:
             yield one.lr.schedule
+    for bonus in pipeline.bonuses:
+        if bonus.coeff.schedule is not None:
+            yield bonus.coeff.schedule
     exploration = pipeline.acting.exploration
     if exploration is not None and exploration.amount.schedule is not None:
         yield exploration.amount.schedule

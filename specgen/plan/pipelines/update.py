@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
@@ -32,6 +33,10 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
     steps = groupby(_steps(pipeline), key=lambda step: step[0])
     return UpdatePlan(
         losses=tuple(map(_loss, pipeline.losses)),
+        once=tuple(
+            one.name for one in trunks_of(pipeline.networks) if len(users_of(one, pipeline.networks)) > 1
+        ),
+        batch="environments, steps" if are_recurrent(pipeline.networks) else "batch",
         terms=tuple(term for term, name in every.items() if name is None),
         delayed_terms=tuple(
             (name, tuple(term for term, other in every.items() if other == name)) for name in delayed

@@ -10,11 +10,13 @@ from torch import Tensor
 
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
 from specgen_runtime.envs.finite import refuse_not_finite_rollout
+from specgen_runtime.envs.flat_policy import flat_policy
 from specgen_runtime.envs.generated.records import RecordRows, carried, joined_firsts, roots_of, stacked
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put, stack_tds
 from specgen_runtime.envs.policy import check_actions
-from specgen_runtime.envs.rollout_steps import BlockSteps, RolloutSteps, stack_transitions
+from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout, RolloutSteps, stack_transitions
 from specgen_runtime.envs.traced import is_traced
+from specgen_runtime.plain_calls import TensorFunction
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.generated.env import GeneratedEnv
@@ -53,6 +55,16 @@ class RecordSteps(RolloutSteps):
             return None
         record = self._read(root)
         return None if self.has_more(root) else env._record_blocks(record, root, self.options)
+
+    def flat(self, root: Any) -> FlatRollout | None:
+        """What calls the policy with tensors; None where it has to see the tensordict."""
+        env, options = self.env, self.options
+        if self.traced or not env._flat or len(env._action_paths) > 1 or self.has_more(root):
+            return None
+        policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
+        if policy is None or not {*self._given_keys}.issuperset(policy.in_keys):
+            return None
+        return RecordPolicyRollout(env._record_blocks(self._read(root), root, options), policy)
 
     def has_more(self, root: Any) -> bool:
         """Whether a root holds entries that would have to be repeated."""
@@ -172,6 +184,13 @@ class RecordBlocks(BlockSteps):
         self._firsts, self._starts = [record], [0]
         self._rows = RecordRows(env.ndim, None if options.any_stops else options.max_steps)
 
+    def given(self, keys: tuple[str, ...]) -> list[Any]:
+        """Entries of the root that the next step starts from; of the first one they are the caller's own."""
+        if not self.steps and self._root is not None:
+            return [self._root.get(key) for key in keys]
+        entries = self.env._root_entries(self._record)
+        return [entries[key] for key in keys]
+
     def take(self, actions: tuple[Tensor, ...]) -> None:
         """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
@@ -229,6 +248,50 @@ class RecordBlocks(BlockSteps):
     def check(self, rollout: TensorDictBase) -> None:
         """Refuse what is not finite if that is asked for."""
         _check_finite(self.env, rollout)
+
+
+class RecordPolicyRollout(FlatRollout):
+    """Calls a policy with what it reads of each root.
+
+    Args:
+        blocks: takes its actions.
+        policy: gives the action, and what else it writes.
+    """
+
+    env: GeneratedEnv[Any]
+
+    def __init__(self, blocks: RecordBlocks, policy: TensorFunction) -> None:
+        self.env, self._blocks, self._policy = blocks.env, blocks, policy
+
+    def rolled_out(self) -> Any:
+        """Take all steps; all rows as one tensordict."""
+        blocks, policy, time = self._blocks, self._policy, self.env.ndim
+        ((key, leaf),) = self.env._action_leaves
+        place, most, written = policy.out_keys.index(key), blocks.options.max_steps, []
+        while blocks.steps < most and not blocks.over:
+            outputs = policy.call(*blocks.given(policy.in_keys))
+            action = outputs[place]
+            if type(action) is not Tensor or action.shape != leaf.shape or action.dtype is not leaf.dtype:
+                outputs = (*outputs[:place], self._checked(key, action), *outputs[place + 1 :])
+            blocks.take((outputs[place].unsqueeze(0),))
+            written.append(outputs)
+        columns = [torch.stack(column, time) for column in zip(*written, strict=True)]
+        result = blocks.packed((columns[place],))
+        for name, column in zip(policy.out_keys, columns, strict=True):
+            put(result, name, column)
+        return result
+
+    def _checked(self, key: str, action: Any) -> Tensor:
+        """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
+        env = self.env
+        root = fast_td({key: action}, env.batch_size, env.device)
+        check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
+        checked: Tensor = root.get(key)
+        return checked
+
+    def following(self, rollout: TensorDictBase) -> Any:
+        """The root behind the last step."""
+        return self._blocks.following(rollout)
 
 
 def _timed(env: GeneratedEnv[Any], entries: dict[str, Any], steps: int) -> Any:

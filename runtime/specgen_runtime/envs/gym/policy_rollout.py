@@ -10,12 +10,13 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.data_checks import check_entries, check_tensordict
-from specgen_runtime.envs.flat_policy import FlatPolicy, flat_policy
+from specgen_runtime.envs.flat_policy import flat_policy
 from specgen_runtime.envs.generated.rollout_steps import RecordSteps
 from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks, begins_by_observations
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.packing import fast_td
 from specgen_runtime.envs.rollout_steps import BlockSteps, FlatRollout
+from specgen_runtime.plain_calls import TensorFunction
 from specgen_runtime.typing import Array
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class GymRecordSteps(RecordSteps):
             return None
         policy = flat_policy(env._env_layout, options.policy, options.trust_policy)
         known: set[Any] = {*env.observation_keys, *env.done_keys}
-        if policy is None or not known.issuperset(policy.in_keys):
+        if policy is None or len(policy.out_keys) > 1 or not known.issuperset(policy.in_keys):
             return None
         return GymPolicyRollout(env, steps, policy, root, options)
 
@@ -63,15 +64,17 @@ class GymPolicyRollout(FlatRollout):
         options: of the rollout.
     """
 
+    env: GeneratedGymEnv[Any, Any]
+
     def __init__(
         self,
         env: GeneratedGymEnv[Any, Any],
         steps: GymRowSteps,
-        policy: FlatPolicy,
+        policy: TensorFunction,
         root: TensorDictBase | None,
         options: RolloutOptions,
     ) -> None:
-        self._env, self._steps, self._policy, self._options = env, steps, policy, options
+        self.env, self._steps, self._policy, self._options = env, steps, policy, options
         self._root = root
         self._begun: dict[int, dict[str, Array]] = {}
         self._rows: list[dict[str, Array]] = []
@@ -81,7 +84,7 @@ class GymPolicyRollout(FlatRollout):
         """Take all steps; all rows as one tensordict."""
         steps, call, in_keys = self._steps, self._policy.call, self._policy.in_keys
         rows, actions, stops = self._rows, self._actions, bool(self._options.any_stops)
-        most, (leaf,) = self._options.max_steps, self._env._action_leaves
+        most, (leaf,) = self._options.max_steps, self.env._action_leaves
         shape, dtype = leaf[1].shape, leaf[1].dtype
         held = self._begun[0] = self._first()
         new, take, decode = torch.from_numpy, steps.take, steps.decode
@@ -102,7 +105,7 @@ class GymPolicyRollout(FlatRollout):
 
     def _first(self) -> dict[str, Array]:
         """The entries of the first root."""
-        env, root = self._env, self._root
+        env, root = self.env, self._root
         env._refuse_if_closed()
         env.__dict__["_begun"] = True
         if root is None:
@@ -114,14 +117,14 @@ class GymPolicyRollout(FlatRollout):
 
     def _checked(self, action: Any) -> Tensor:
         """An action that is not as its spec says: refused in the words of `step`, or in the dtype that is stored."""
-        env = self._env
+        env = self.env
         root = fast_td({env.action_key: action}, env.batch_size, env.device)
         check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
         checked: Tensor = root.get(env.action_key)
         return checked
 
     def _packed(self) -> Any:
-        env, rows, count = self._env, self._rows, len(self._rows)
+        env, rows, count = self.env, self._rows, len(self._rows)
         size = torch.Size((count,))
         following = {
             key: np.concatenate([row[key] for row in rows]).reshape(count, *value.shape)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.envs.base import D, S
-from specgen_runtime.llm.conversations.containers import ChatHistory, Text
+from specgen_runtime.llm.conversations.containers import ChatHistory
 from specgen_runtime.llm.conversations.incremental_tokenizer import IncrementalTokenizer
 from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows, chats_of
-from specgen_runtime.llm.envs.chat_texts import ChatTexts
+from specgen_runtime.llm.envs.chat_tokens import form_of
 from specgen_runtime.llm.envs.prompts import GroupedPrompts, Prompts, Row
 from specgen_runtime.llm.envs.rewards import Reward, scores_of
 from specgen_runtime.specs import Categorical, Composite, NonTensor, Unbounded
@@ -41,6 +41,8 @@ class ChatEnv(EnvBase[D, S]):
       draws stands for an empty answer;
     - with ``input_mode="text"``, ``("text", "prompt")``, observed: the conversation as the chat template renders it,
       a string; and ``("text", "full")``, the action in place of the other: it with an answer after it;
+    - with ``input_mode="tokens"``, ``("tokens", "prompt")``, observed, int64 ``[*batch, pad_to]``, padded on the left, with
+      ``"attention_mask"``, bool; and ``("tokens", "full")``, the action, whose mask is ``("masks", "all_attention_mask")``;
     - `data_key`, observed: the source's row, a dict;
     - ``"group"``, observed, int64 ``[*batch, 1]``: the number of the prompt, counted as prompts were drawn;
     - ``"turn"``, observed, int64 ``[*batch, 1]``: how many answers the conversation has;
@@ -63,13 +65,14 @@ class ChatEnv(EnvBase[D, S]):
         metrics: the names of the metrics that `reward` gives (see `Scores`).
         seed: of the order of the prompts; `set_seed` begins anew with another one.
         shuffle: whether a source that is a sequence is shuffled in each epoch.
-        input_mode: ``"history"`` or ``"text"``: what models read and write.
+        input_mode: ``"history"``, ``"text"`` or ``"tokens"``: what models read and write.
         batch_size: of the conversations, a multiple of `group` or a divisor of it; None: `(group,)`.
         system_prompt: a first message for conversations that begin without one of the system's.
-        tokenizer: whose chat template makes the texts; needed for them alone.
+        tokenizer: whose chat template makes texts and tokens; needed for them alone.
         template_kwargs: `chat_template` or `chat_template_name`, to take another one, and variables of the template.
         system_role, user_role, policy_role: the roles in messages; `policy_role` None accepts answers of any role.
-        data_key: the entry of a row that holds the prompt, and of the data that holds the row.
+        data_key: the entry of a row that holds the prompt, and of the data that holds the row; None for "query".
+        pad_to: the width of tokens, which the prompts that follow last answers fit into, too; needed for them alone.
         device: of the data.
 
     Raises:
@@ -88,7 +91,7 @@ class ChatEnv(EnvBase[D, S]):
         metrics: Sequence[str] = (),
         seed: int = 0,
         shuffle: bool = True,
-        input_mode: Literal["history", "text"] = "history",
+        input_mode: Literal["history", "text", "tokens"] = "history",
         batch_size: Sequence[int] | int | None = None,
         system_prompt: str | None = None,
         tokenizer: Any = None,
@@ -96,13 +99,10 @@ class ChatEnv(EnvBase[D, S]):
         system_role: str = "system",
         user_role: str = "user",
         policy_role: str | None = "assistant",
-        data_key: str = "query",
+        data_key: str | None = None,
+        pad_to: int | None = None,
         device: DEVICE_TYPING | None = None,
     ) -> None:
-        if input_mode not in ("history", "text"):
-            raise ValueError(f"input_mode is 'history' or 'text', got {input_mode!r}")
-        if input_mode == "text" and tokenizer is None and not template_kwargs:
-            raise ValueError("input_mode='text' needs a tokenizer, whose chat template makes the texts")
         if max_turns is not None and max_turns < 1:
             raise ValueError(f"max_turns is at least 1, got {max_turns}")
         if group is not None and repeats not in (None, group):
@@ -110,19 +110,19 @@ class ChatEnv(EnvBase[D, S]):
         size = group or repeats or 1
         super().__init__(batch_size=(size,) if batch_size is None else batch_size, device=device)
         self.prompts = GroupedPrompts(
-            None if source is None else Prompts(source, data_key, seed, shuffle),
+            None if source is None else Prompts(source, data_key or "query", seed, shuffle),
             self.batch_size.numel(),
             size,
         )
         self.__dict__["reward_function"] = reward  # a model is not a part of the environment
         self.input_mode = input_mode
-        self.texts = ChatTexts(tokenizer, template_kwargs) if input_mode == "text" else None
+        self.form = form_of(input_mode, tokenizer, template_kwargs, pad_to)
         self.tools = tools
         self.max_turns = max_turns
         self.metrics = tuple(metrics)
         self.system_prompt = system_prompt
         self.system_role, self.user_role, self.policy_role = system_role, user_role, policy_role
-        self.data_key = data_key
+        self.data_key = data_key or "query"
         self._placeholder: Chat = [
             {"role": user_role, "content": ""},
             {"role": policy_role or "assistant", "content": ""},
@@ -198,9 +198,8 @@ class ChatEnv(EnvBase[D, S]):
 
         def carried() -> dict[str, Any]:
             number = Unbounded((*size, 1), dtype=torch.int64, device=device)
-            texts = {} if self.texts is None else {"text": container(Text, prompt=objects(""))}
             return {
-                **texts,
+                **({} if self.form is None else self.form.observed_specs(size, device)),
                 "history": container(ChatHistory, prompt=objects(self._placeholder[:1])),
                 self.data_key: objects({self.data_key: ""}),
                 "group": number,
@@ -213,10 +212,10 @@ class ChatEnv(EnvBase[D, S]):
             observed["metrics"] = composite(**{name: value.clone() for name in self.metrics})
         self.observation_spec = composite(**observed)
         self.state_spec = composite(**carried())
-        if self.texts is None:
+        if self.form is None:
             self.action_spec = composite(history=container(ChatHistory, full=objects(self._placeholder)))
         else:
-            self.action_spec = composite(text=container(Text, full=objects("")))
+            self.action_spec = self.form.action_spec(size, device)
         self.reward_spec = value
         flag = Categorical(2, (*size, 1), dtype=torch.bool, device=device)
         self.done_spec = composite(done=flag, terminated=flag.clone(), truncated=flag.clone())
@@ -258,7 +257,8 @@ class ChatEnv(EnvBase[D, S]):
             chats[index] = full[index] + (chats_of([list(said)])[0] if said else [])
         ended = [index for index in stepping if terminated[index] or truncated[index]]
         scores = self._scores([full[index] for index in ended], [rows[index] for index in ended], ended)
-        following = self._record(chats, rows, tensordict.get("group").flatten().tolist(), turns, scores)
+        groups = tensordict.get("group").flatten().tolist()
+        following = self._record(chats, rows, groups, turns, scores, tensordict)
         following.set("reward", scores["reward"])
         flags = {"terminated": self._column(terminated), "truncated": self._column(truncated)}
         return following.update({**flags, "done": flags["terminated"] | flags["truncated"]})
@@ -296,8 +296,8 @@ class ChatEnv(EnvBase[D, S]):
         self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]
     ) -> list[Chat]:
         """The conversations with their answers, in the rows that step."""
-        if self.texts is not None:
-            return self._answered_in_texts(self.texts, tensordict, prompts, rows)
+        if self.form is not None:
+            return self.form.answered(tensordict, prompts, rows, self.policy_role or "assistant")
         full = chats_of(tensordict.get(("history", "full")))
         for index in rows:
             prompt, chat = prompts[index], full[index]
@@ -321,21 +321,6 @@ class ChatEnv(EnvBase[D, S]):
                 )
         return full
 
-    def _answered_in_texts(
-        self, texts: ChatTexts, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int]
-    ) -> list[Chat]:
-        asked, said = (elements(tensordict.get(("text", name))) for name in ("prompt", "full"))
-        full = list(prompts)
-        for index in rows:
-            if said[index] and not said[index].startswith(asked[index]):
-                raise RuntimeError(
-                    f"('text', 'full') of row {index} does not begin with ('text', 'prompt'):"
-                    f" {said[index]!r:.100}, {asked[index]!r:.100}"
-                )
-            role = self.policy_role or "assistant"
-            full[index] = [*full[index], texts.answer(said[index].removeprefix(asked[index]), role)]
-        return full
-
     # tensors
 
     def _scores(self, chats: list[Chat], rows: list[Row], ended: list[int]) -> dict[str, Tensor]:
@@ -354,8 +339,9 @@ class ChatEnv(EnvBase[D, S]):
         groups: Sequence[int],
         turns: Sequence[int],
         scores: Mapping[str, Tensor],
+        acted: TensorDictBase | None = None,
     ) -> TensorDict:
-        """What is observed, of values for each row."""
+        """What is observed, of values for each row, after what was `acted`."""
 
         def tensordict(**entries: Any) -> TensorDict:
             return TensorDict(entries, batch_size=self.batch_size, device=self.device)
@@ -366,9 +352,8 @@ class ChatEnv(EnvBase[D, S]):
             "group": self._column(groups),
             "turn": self._column(turns),
         }
-        if self.texts is not None:
-            texts = as_rows(list(map(self.texts.prompt, chats)), self.batch_size)
-            entries["text"] = Text._from_tensordict(tensordict(prompt=texts))
+        if self.form is not None:
+            entries |= self.form.observed(chats, self.batch_size, acted)
         if self.metrics:
             entries["metrics"] = tensordict(**{name: scores[name] for name in self.metrics})
         return tensordict(**entries)

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.llm.conversations.answers import around_answers
+from specgen_runtime.llm.conversations.containers import Text
 from specgen_runtime.llm.conversations.families import template_of
-from specgen_runtime.llm.conversations.messages import Chat, Message
+from specgen_runtime.llm.conversations.messages import Chat, Message, as_rows
 from specgen_runtime.llm.conversations.templates import render
+from specgen_runtime.specs import Composite, NonTensor
+from specgen_runtime.specs.non_tensors.data import elements
 
-__all__ = ["ChatTexts"]
+__all__ = ["ChatForm", "ChatTexts"]
+
+
+class ChatForm(Protocol):
+    """What an environment of conversations observes beside them, and how it reads answers that have this form."""
+
+    def observed_specs(self, size: torch.Size, device: torch.device | None) -> dict[str, Any]:
+        """The specs of what is observed; a step reads the same."""
+        ...
+
+    def action_spec(self, size: torch.Size, device: torch.device | None) -> Composite:
+        """The spec of prompts with answers."""
+        ...
+
+    def observed(
+        self, chats: Sequence[Chat], size: torch.Size, acted: TensorDictBase | None
+    ) -> dict[str, Any]:
+        """What is observed of conversations to be answered, on the CPU.
+
+        Args:
+            chats: of each row.
+            size: of the batch.
+            acted: what the step was taken with that the conversations go on from; None after a reset.
+        """
+        ...
+
+    def answered(
+        self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str
+    ) -> list[Chat]:
+        """The conversations with their answers.
+
+        Args:
+            tensordict: with the action.
+            prompts: the conversations before, of each row.
+            rows: those that step; the others are as they were.
+            role: of the answers.
+
+        Raises:
+            RuntimeError: an action does not begin with its prompt.
+        """
+        ...
 
 
 class ChatTexts:
-    """Renders conversations, and reads answers out of texts.
+    """Renders conversations, and reads answers out of texts: a `ChatForm`.
 
     Args:
         tokenizer: whose template it is, and whose special tokens it names.
@@ -46,3 +92,38 @@ class ChatTexts:
         content, closed, _ = said.partition(end) if end else (said.removesuffix(tail), "-", "")
         message: Message = {"role": role, "content": content}
         return message if closed else {**message, "is_complete": False}
+
+    def observed_specs(self, size: torch.Size, device: torch.device | None) -> dict[str, Any]:
+        """``("text", "prompt")``: a string for each row."""
+        return {"text": self._spec("prompt", size, device)}
+
+    def action_spec(self, size: torch.Size, device: torch.device | None) -> Composite:
+        """``("text", "full")``: a string for each row."""
+        return Composite({"text": self._spec("full", size, device)}, shape=size, device=device)
+
+    @staticmethod
+    def _spec(part: str, size: torch.Size, device: torch.device | None) -> Composite:
+        text = NonTensor(size, device=device, example_data="", batched=True)
+        return Composite({part: text}, shape=size, device=device, data_cls=Text)
+
+    def observed(
+        self, chats: Sequence[Chat], size: torch.Size, acted: TensorDictBase | None
+    ) -> dict[str, Any]:
+        """The texts of prompts."""
+        texts = as_rows(list(map(self.prompt, chats)), size)
+        return {"text": Text._from_tensordict(TensorDict({"prompt": texts}, size))}
+
+    def answered(
+        self, tensordict: TensorDictBase, prompts: Sequence[Chat], rows: Sequence[int], role: str
+    ) -> list[Chat]:
+        """The conversations with the answers in texts."""
+        asked, said = (elements(tensordict.get(("text", name))) for name in ("prompt", "full"))
+        full = list(prompts)
+        for index in rows:
+            if said[index] and not said[index].startswith(asked[index]):
+                raise RuntimeError(
+                    f"('text', 'full') of row {index} does not begin with ('text', 'prompt'):"
+                    f" {said[index]!r:.100}, {asked[index]!r:.100}"
+                )
+            full[index] = [*full[index], self.answer(said[index].removeprefix(asked[index]), role)]
+        return full

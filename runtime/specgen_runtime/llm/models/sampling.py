@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class GenerationSettings:
         do_sample: False for the likeliest token each time.
         num_samples: answers to each prompt; None for one, without a dimension for it.
         stop: ids that end an answer, besides those of the model and of the tokenizer.
+        strings: texts that end an answer where it first contains one of them, which stays in it.
+        tokenizer: what tokens are made text with to find them.
         further: what else `transformers` is told.
     """
 
@@ -77,6 +80,8 @@ class GenerationSettings:
     do_sample: bool = False
     num_samples: int | None = None
     stop: tuple[int, ...] | None = None
+    strings: tuple[str, ...] = ()
+    tokenizer: Any = field(default=None, compare=False, repr=False)
     further: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -91,8 +96,8 @@ class GenerationSettings:
 
         Args:
             given: ``max_new_tokens`` (or ``max_tokens``), ``num_return_sequences`` (or ``n``), ``do_sample``,
-                ``temperature``, ``top_k``, ``top_p``, ``stop`` or ``stop_sequences`` (ids, or strings of one token
-                each), ``eos_token_id`` (these ids end answers, and no others), and whatever else
+                ``temperature``, ``top_k``, ``top_p``, ``stop`` or ``stop_sequences`` (ids, or strings: where an answer
+                first has one, it ends), ``eos_token_id`` (these ids end answers, and no others), and whatever else
                 ``model.generate`` takes. A temperature, top-k or top-p without ``do_sample`` means sampling; the
                 temperature 0 means none.
             model: whose generation configuration says whether to sample, if nothing else does.
@@ -101,7 +106,7 @@ class GenerationSettings:
 
         Raises:
             ValueError: two words for one setting, a number out of range, several samples without sampling, or a
-                stop string that is not one token.
+                stop string that is empty, or without a tokenizer.
         """
         rest = dict(given or {})
         for old, name in OLDER.items():
@@ -134,8 +139,10 @@ class GenerationSettings:
         stop = rest.pop("eos_token_id", None)
         further_stop = [*_listed(rest.pop("stop", None)), *_listed(rest.pop("stop_sequences", None))]
         ids = _stop_ids(model, tokenizer) if stop is None else _listed(stop)
-        ids += [single_token(one, tokenizer) for one in further_stop]
-        return cls(Warp(**warping) if sampling else PLAIN, sampling, samples, tuple(dict.fromkeys(ids)), rest)
+        strings = tuple(one for one in further_stop if _is_text(one, tokenizer))
+        ids += [single_token(one, tokenizer) for one in further_stop if one not in strings]
+        stop_ids, warp = tuple(dict.fromkeys(ids)), Warp(**warping) if sampling else PLAIN
+        return cls(warp, sampling, samples, stop_ids, strings, tokenizer if strings else None, rest)
 
     def warp_of(self, log_probs_of: LogProbsOf) -> Warp:
         """What is done to logits before log-probabilities are taken."""
@@ -169,6 +176,7 @@ class GenerationSettings:
             top_p=1.0 if self.do_sample else None,
             num_return_sequences=1,
             eos_token_id=list(self.stop or ()) or None,
+            stop_strings=list(self.strings) or None,
             pad_token_id=pad,
             return_dict_in_generate=False,
         )
@@ -200,7 +208,7 @@ def generate_answers(
 ) -> Answers:
     """Return answers to prompts, those to one prompt behind each other.
 
-    An answer ends with the first stop token. Ids of padding that are drawn before are tokens as others.
+    An answer ends with the first stop token, or where it first has a stop string. Ids of padding that are drawn before are tokens as others.
 
     Args:
         model: of `transformers`; it runs in evaluation mode.
@@ -234,12 +242,15 @@ def generate_answers(
                 attention_mask=attention.long(),
                 generation_config=config,
                 logits_processor=processors.LogitsProcessorList([recorder]),
+                tokenizer=settings.tokenizer,
             )
             new = sequences[:, ids.shape[1] :]
             log_probs = recorder.log_probs(sequences)
             stops = torch.isin(new, torch.tensor(settings.stop or (), dtype=new.dtype, device=new.device))
             ends = torch.where(stops.any(1), stops.int().argmax(1) + 1, new.shape[1]).tolist()
             for row, end in enumerate(ends):
+                if settings.strings:
+                    end = _end_of_text(new[row, :end], settings)
                 home = repeated[start + row].device
                 answers.tokens.append(new[row, :end].to(home))
                 answers.log_probs.append(log_probs[row, :end].to(home))
@@ -294,11 +305,39 @@ def single_token(token: int | str, tokenizer: Any) -> int:
     """
     if isinstance(token, int):
         return token
-    ids = tokenizer.encode(token, add_special_tokens=False) if tokenizer is not None else []
+    ids = _encoded(token, tokenizer) if tokenizer is not None else []
     if len(ids) != 1:
         count = len(ids) or "none without a tokenizer"
         raise ValueError(f"a string is to be one token here, got {token!r}, which is {count}")
     return int(ids[0])
+
+
+def _is_text(stop: int | str, tokenizer: Any) -> bool:
+    """Whether what ends answers is a string of several tokens, or may be part of some.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if stop == "":
+        raise ValueError("a stop string has a letter at least, got ''")
+    return isinstance(stop, str) and tokenizer is not None and len(_encoded(stop, tokenizer)) != 1
+
+
+def _encoded(text: str, tokenizer: Any) -> list[int]:
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    return ids
+
+
+def _end_of_text(ids: Tensor, settings: GenerationSettings) -> int:
+    """How many tokens there are up to the first with which their text has a stop string; all if it has none."""
+
+    def found(count: int) -> bool:
+        text = settings.tokenizer.decode(ids[:count])
+        return any(string in text for string in settings.strings)
+
+    if not found(len(ids)):
+        return len(ids)
+    return bisect.bisect_left(range(1, len(ids) + 1), True, key=found) + 1
 
 
 def _listed(value: Any) -> list[Any]:

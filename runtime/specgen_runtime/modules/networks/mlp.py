@@ -118,6 +118,11 @@ class MLP(nn.Sequential):
         self.depth = depth
         self.out_shape = (out_features,) if isinstance(out_features, int) else tuple(out_features)
 
+    @property
+    def calls_layers_in_order(self) -> bool:
+        """Whether it gives what its layers do, one after the other, for one input."""
+        return len(self.out_shape) == 1 and type(self).forward is MLP.forward
+
     def forward(self, *inputs: Tensor) -> Tensor:
         """The output for one input of shape `(*batch, in_features)`, or several that have these features together.
 

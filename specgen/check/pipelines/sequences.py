@@ -1,0 +1,116 @@
+"""Recurrent networks of a pipeline: whether they learn from sequences, and whether their state is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.losses import is_on_policy
+from specgen.check.pipelines.model import Acting, OnPolicyData, PipelineData, PipelineLoss, PolicyHead
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_networks as rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.schema.load import SchemaFile
+
+
+def check_sequences(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    losses: tuple[PipelineLoss, ...],
+    acting: Acting,
+    data: PipelineData,
+    sink: Sink,
+) -> None:
+    """Report recurrent layers of the pipeline at `path` that learn from single steps, or whose state nobody writes.
+
+    Args:
+        file: where it is declared.
+        path: the pipeline in it.
+        losses: its losses with their networks.
+        acting: who acts.
+        data: where the data come from.
+        sink: takes every mistake.
+    """
+    _check_dropout(file, path, losses, sink)
+    found = dict(_recurrent(losses))
+    carried = {name for network in acting.networks for name, _ in _of(network.name, network.layers)}
+    for name, layers in found.items():
+        assert layers.recurrence is not None
+        span = file.key_span(*path, "networks", name, layers.recurrence.kind)
+        if name not in carried:
+            who = " and ".join(f"`{network.name}`" for network in acting.networks)
+            message = f"{who} acts without `{name}`, so that nobody writes its state while data are collected"
+            help = f"let both stand on one: `memory: {{{layers.recurrence.kind}: 64}}`, `{acting.networks[0].name}: {{trunk: memory}}`"
+            sink.add(rules.STATE.at(span, message, help=help))
+    if not found:
+        return
+    name, layers = next(iter(found.items()))
+    assert layers.recurrence is not None
+    notes = [Note("the recurrent layer", file.key_span(*path, "networks", name, layers.recurrence.kind))]
+    if not isinstance(data, OnPolicyData):
+        message = f"`{name}` learns from sequences, and these data are single steps"
+        help = "write `on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}`, with a loss for such data"
+        sink.add(rules.SEQUENCES.at(file.key_span(*path, "data"), message, notes=notes, help=help))
+        return
+    _check_columns(data, name, notes, sink)
+    if file.module.pipelines[path[1]].workers is not None:
+        message = f"`{name}` carries a state, which workers do not hand on yet"
+        span = file.key_span(*path, "workers")
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave out `workers`"))
+
+
+def _check_columns(data: OnPolicyData, name: str, notes: list[Note], sink: Sink) -> None:
+    """Report batches of single steps, and minibatches that tear environments apart."""
+    envs, steps = int(data.num_envs.default), int(data.num_steps.default)
+    if steps == 1:
+        message = f"`{name}` learns from sequences, and a batch has 1 step of each environment"
+        sink.add(rules.SEQUENCES.at(data.num_steps.span, message, notes=notes, help="write `num_steps: 64`"))
+        return
+    size, count = data.minibatch_size, data.minibatches
+    if size is not None and size.default % steps:
+        message = f"minibatches of {size.default} frames tear the {steps} steps of an environment apart"
+        help = f"write {max(1, round(size.default / steps)) * steps}, a multiple of `num_steps`"
+        sink.add(rules.SEQUENCES.at(size.span, message, notes=notes, help=help))
+    elif size is not None and envs % (size.default // steps):
+        message = f"minibatches of {size.default // steps} environments do not divide num_envs = {envs}"
+        sink.add(number_rules.DOES_NOT_FIT.at(size.span, message, notes=notes))
+    elif count is not None and envs % count.default:
+        message = f"{count.default} minibatches of whole environments do not divide num_envs = {envs}"
+        near = min((n for n in range(1, envs + 1) if envs % n == 0), key=lambda n: abs(n - count.default))
+        sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=f"write {near}"))
+
+
+def _recurrent(losses: tuple[PipelineLoss, ...]) -> Iterator[tuple[str, Layers]]:
+    """The networks and trunks with a recurrent layer, by name."""
+    for loss in losses:
+        for network in loss.networks:
+            yield from _of(network.name, network.layers)
+
+
+def _of(name: str, layers: Layers) -> Iterator[tuple[str, Layers]]:
+    """The recurrent layers of a network, and of the trunks that it stands on."""
+    for trunk in layers.trunks:
+        if trunk.layers.recurrence is not None:
+            yield trunk.name, trunk.layers
+    if layers.recurrence is not None:
+        yield name, layers
+
+
+def _check_dropout(
+    file: SchemaFile, path: tuple[str, ...], losses: tuple[PipelineLoss, ...], sink: Sink
+) -> None:
+    """Report policies with dropout whose actions are weighed by their log-probability."""
+    for loss in losses:
+        if not is_on_policy(loss):
+            continue
+        for network in loss.networks:
+            if not isinstance(network.head, PolicyHead):
+                continue
+            own = ((one.name, one.layers) for one in network.layers.trunks)
+            for name, layers in (*own, (network.name, network.layers)):
+                if layers.dropout is not None and layers.dropout.default > 0:
+                    span = file.key_span(*path, "networks", name, "dropout")
+                    message = f"`{loss.loss.name}` weighs actions by their log-probability, and `{name}` is another network at each call"
+                    notes = [Note("the loss", loss.span)]
+                    sink.add(rules.DROPOUT.at(span, message, notes=notes, help="leave it out"))

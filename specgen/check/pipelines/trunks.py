@@ -1,0 +1,116 @@
+"""The trunks of a pipeline: networks without a role, which others stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers import LayersReader
+from specgen.check.pipelines.layers_model import PipelineTrunk, state_keys
+from specgen.check.pipelines.network_numbers import NetworkNumbers
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_networks as rules
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_networks import NetworkBody
+
+_OF_HEADS = ("dist", "scale", "support", "out", "per")
+
+
+def trunk_names(pipeline: Pipeline, roles: Collection[str]) -> tuple[str, ...]:
+    """The networks that others name as their trunk, without those that are of a loss."""
+    named = {body.trunk for body in pipeline.networks.values()}
+    return tuple(name for name in pipeline.networks if name in named and name not in roles)
+
+
+class TrunkReader:
+    """Reads the trunks of one pipeline.
+
+    Args:
+        file: where they are declared.
+        path: the pipeline in it.
+        pipeline: the pipeline.
+        env: its environment.
+        roles: what networks of its losses may be called.
+        module: the generated module that it goes to.
+        numbers: its hyper-parameters.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        pipeline: Pipeline,
+        env: PipelineEnv,
+        roles: Collection[str],
+        module: str,
+        numbers: Numbers,
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.pipeline, self.env, self.sink = file, path, pipeline, env, sink
+        self.numbers, self.names = numbers, trunk_names(pipeline, roles)
+        self.found: dict[str, PipelineTrunk] = {}
+        self._layers = LayersReader(file, path, env, None, self.found, module, numbers, sink)
+
+    def trunks(self) -> dict[str, PipelineTrunk]:
+        """The trunks that are sound, by name; what is wrong with others is reported."""
+        for name, body in self.pipeline.networks.items():
+            if body.trunk is not None and body.trunk not in self.names:
+                self._report_unknown(name, body.trunk)
+        left = list(self.names)
+        while left:
+            ready = [name for name in left if self.pipeline.networks[name].trunk not in left]
+            if not ready:
+                circle = " -> ".join([*left, left[0]])
+                span = self.file.span(*self.path, "networks", left[0], "trunk")
+                message = f"these stand on each other: {circle}"
+                self.sink.add(rules.TRUNK.at(span, message, help="let one of them read the data itself"))
+                return self.found
+            for name in ready:
+                made = self._trunk(name, self.pipeline.networks[name])
+                if made is not None:
+                    self.found[name] = made
+            left = [name for name in left if name not in ready]
+        return self.found
+
+    def _report_unknown(self, name: str, trunk: str) -> None:
+        span = self.file.span(*self.path, "networks", name, "trunk")
+        if trunk in self.pipeline.networks:
+            message = f"`{trunk}` is a network of the loss, and has a head of its own"
+            help = f"put what both share into a network without a role: `encoder: {{mlp: [64]}}`, `{name}: {{trunk: encoder}}`"
+        else:
+            message = f"`{name}` stands on `{trunk}`, which nobody declares"
+            others = [one for one in self.pipeline.networks if one != name]
+            help = suggestion(trunk, others) or f"declare it: `networks: {{{trunk}: {{mlp: [64]}}}}`"
+        self.sink.add(rules.TRUNK.at(span, message, help=help))
+
+    def _trunk(self, name: str, body: NetworkBody) -> PipelineTrunk | None:
+        for field in _OF_HEADS:
+            if getattr(body, field):
+                span = self.file.key_span(*self.path, "networks", name, "in" if field == "in_" else field)
+                message = f"`{name}` is a trunk, which has no head, and so no `{field}`"
+                self.sink.add(
+                    rules.TRUNK.at(span, message, help="write it for the networks that stand on it")
+                )
+                return None
+        span = self.file.key_span(*self.path, "networks", name)
+        if not name.isidentifier():
+            self.sink.add(rules.TRUNK.at(span, f"a trunk is of no loss, and `{name}` names one in front"))
+            return None
+        own = NetworkNumbers(self.file, self.path, name, body, "", self.numbers, self.sink)
+        layers = self._layers.layers(name, body, None, own)
+        if layers is None:
+            return None
+        made = PipelineTrunk(name, layers, " ".join(body.doc.split()), span)
+        if not (layers.cells or layers.recurrence or layers.own or layers.image or layers.embedding):
+            message = f"`{name}` has no layers of its own"
+            self.sink.add(rules.TRUNK.at(span, message, help=f"name `{body.trunk}` in its place"))
+            return None
+        for key in (made.key, *state_keys(name, layers)):
+            if key[0] in self.env.entries:
+                message = f"`{name}` writes `{key[0]}`, and so does `{self.env.name}`"
+                self.sink.add(rules.TRUNK.at(span, message, help="call it otherwise"))
+                return None
+        return made

@@ -1,0 +1,127 @@
+"""SG575 to SG578, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+CONVOLUTION = Rule(
+    "SG575",
+    "a convolution that does not fit",
+    """\
+Convolutions read one entry of float32 with channels, height and width. Each makes height and width smaller, `(size - kernel) //
+stride + 1`, and its kernel is at most as large as what is left.
+
+```yaml
+networks: {value_network: {cnn: [[16, 8, 4], [32, 4, 2]], mlp: [256]}}   # observation: float32[1, 16, 16]
+```
+
+```yaml
+networks: {value_network: {cnn: [[16, 4, 2], [32, 3, 1]], mlp: [256]}}
+```
+
+Pixels as environments give them, uint8 with the channels last, become such images by `ToTensorImage` in the chain.
+""",
+    without="RuntimeError at the first call; or, with the channels last, convolutions over width and colour.",
+)
+
+TRUNK = Rule(
+    "SG576",
+    "a trunk that is none",
+    """\
+A trunk is a network without a role: layers that the networks which name it stand on, all with the same parameters. It has no
+head, and so no distribution, scale, support or sizes of outputs. Networks of the loss are no trunks, and neither are members
+of an ensemble or agents with parameters of their own on one.
+
+```yaml
+networks:
+  actor_network: {mlp: [64]}
+  critic_network: {trunk: actor_network, mlp: [64]}
+```
+
+```yaml
+networks:
+  encoder: {mlp: [64]}
+  actor_network: {trunk: encoder, mlp: [64]}
+  critic_network: {trunk: encoder, mlp: [64]}
+```
+""",
+    without="Parameters that are meant to be shared are copies, or are moved by two optimizers.",
+)
+
+SEQUENCES = Rule(
+    "SG577",
+    "a recurrent network without sequences",
+    """\
+A recurrent network learns from sequences: on-policy data, several steps of each environment, and minibatches of whole
+environments. From single steps, as a replay buffer and recorded data give them, no gradient reaches the step before.
+
+```yaml
+networks: {memory: {gru: 64}, value_network: {trunk: memory, mlp: [64]}}
+data: {replay: {capacity: 100_000, batch_size: 128}}
+```
+
+```yaml
+networks: {memory: {gru: 64}, actor_network: {trunk: memory}, critic_network: {trunk: memory}}
+data: {on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}}       # 4 environments each, with all their steps
+```
+""",
+    without="It trains as a network without memory: the state is an input like any other, and nobody learns what to keep.",
+)
+
+STATE = Rule(
+    "SG578",
+    "a recurrent state that nobody writes",
+    """\
+The state of a recurrent layer is carried by the data: the policy writes it while it acts. That of a network which does not act
+is written by nobody. Both stand on one trunk, or the policy alone has such a layer.
+
+```yaml
+networks: {actor_network: {mlp: [64]}, critic_network: {gru: 64}}
+```
+
+```yaml
+networks: {memory: {gru: 64}, actor_network: {trunk: memory}, critic_network: {trunk: memory}}
+```
+""",
+    without="At the first step of each batch the state is zero, wherever in its episode an environment is.",
+)
+
+CHANNELS_LAST = Rule(
+    "SG596",
+    "channels last",
+    """\
+Convolutions read channels, height and width. An image whose last size is 1, 3 or 4, and whose others are larger, has most likely
+its channels there. If it has not, allow it.
+
+```yaml
+networks: {value_network: {cnn: [[16, 3, 1]]}}          # observation: float32[64, 64, 3]
+```
+
+```yaml
+transforms: [{PermuteTransform: {dims: [-1, -3, -2], in_keys: [observation]}}]
+```
+""",
+    severity="warning",
+    without="Convolutions over width and colour, with as many channels as the image has rows: it trains, and badly.",
+)
+
+DROPOUT = Rule(
+    "SG597",
+    "dropout in a policy that is weighed",
+    """\
+A loss that weighs actions by their log-probability compares that of the policy which acted with that of the policy which
+learns. With dropout each call has another policy.
+
+```yaml
+networks: {actor_network: {mlp: [64, 64], dropout: 0.1}, critic_network: {mlp: [64, 64]}}
+loss: {ClipPPOLoss: {}}
+```
+
+```yaml
+networks: {actor_network: {mlp: [64, 64], layer_norm: true}, critic_network: {mlp: [64, 64], dropout: 0.1}}
+loss: {ClipPPOLoss: {}}
+```
+""",
+    severity="warning",
+    without="Ratios are far from 1 before anything was learned, and clipping throws most of the batch away.",
+)

@@ -1,0 +1,60 @@
+"""The environments of a training among its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.layers_model import are_recurrent
+from specgen.check.pipelines.model import CheckedPipeline, RecordedData
+from specgen.code import Code, using
+from specgen.literals import literal
+from specgen.plan.pipelines.devices import device_of
+
+
+def made_part(name: str, value: Code) -> Code:
+    """The statement that makes a part."""
+    return using(f"self.{name} = {value}", *value.uses)
+
+
+def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
+    """The environments of the training and of evaluations."""
+    data, limits = pipeline.data, pipeline.limits
+    recurrent = are_recurrent(pipeline.networks)
+    if not isinstance(data, RecordedData) and pipeline.workers is None:
+        place = f"self.{device_of(pipeline, 'env')}"
+        made = _env(pipeline.env, f"config.{data.num_envs.name}", place)
+        yield made_part("env", _with_states(pipeline.env, made) if recurrent else made)
+        yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
+    place = f"self.{device_of(pipeline, 'policy')}"
+    made = _env(pipeline.eval_env, f"config.{limits.episodes.name}", place)
+    yield made_part("eval_env", _with_states(pipeline.eval_env, made) if recurrent else made)
+
+
+def _with_states(env: PipelineEnv, made: Code) -> Code:
+    """An environment with the states of a recurrent policy, and with what says where these begin."""
+    if "is_init" in env.entries:
+        return using(f"with_primers({made}, self.policy)", *made.uses, "with_primers")
+    whole = f"with_primers(TransformedEnv({made}, InitTracker()), self.policy)"
+    return using(whole, *made.uses, "with_primers", "TransformedEnv", "InitTracker")
+
+
+def _env(env: PipelineEnv, size: str, device: str) -> Code:
+    """So many of an environment, as one."""
+    name, words = env_words(env, size, device)
+    return using(f"{name}({', '.join(words)})", name, env.name)
+
+
+def env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:
+    """What makes so many of an environment, and its arguments."""
+    if not env.single:
+        given = [f"{name}={literal(value)}" for name, value in env.arguments.items()]
+        return env.name, [*given, f"batch_size=[{size}]", f"device={device}"]
+    kwargs = [f"create_env_kwargs={literal(dict(env.arguments))}"] if env.arguments else []
+    return "SerialEnv", [size, env.name, *kwargs, f"device={device}"]
+
+
+def specs_of(pipeline: CheckedPipeline) -> str:
+    """The environment of the parts whose specs are asked for: that of evaluations where the other ones are elsewhere."""
+    elsewhere = isinstance(pipeline.data, RecordedData) or pipeline.workers is not None
+    return "self.eval_env" if elsewhere else "self.env"

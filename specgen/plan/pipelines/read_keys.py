@@ -1,0 +1,110 @@
+"""The keys that minibatches, replay buffers and recorded data hold: those that losses read of transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specgen.check.losses.forward import Data, NetworkCall, parts_of
+from specgen.check.pipelines.layers_model import are_recurrent
+from specgen.check.pipelines.model import (
+    CheckedPipeline,
+    FeatureHead,
+    OnPolicyData,
+    PipelineLoss,
+    PolicyHead,
+    QValueHead,
+    RecordedData,
+    ValueHead,
+)
+from specgen.code import Code, using
+from specgen.expr.symbols import Key
+from specgen.plan.spec_text import key_text
+
+
+def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
+    """The keys that the buffer, or a minibatch, holds: all that losses read of them later.
+
+    None where data are recorded, or whole sequences of them are learned from: states of networks stand in these.
+    """
+    sequences = isinstance(pipeline.data, OnPolicyData) and are_recurrent(pipeline.networks)
+    if isinstance(pipeline.data, RecordedData) or sequences:
+        return ()
+    return tuple(using(key_text(key)) for key in _read_later(pipeline))
+
+
+def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
+    """The keys that recorded data have, each with its dtype and shape."""
+    if not isinstance(pipeline.data, RecordedData):
+        return ()
+    known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
+    found: list[tuple[Code, Code]] = []
+    for key in _read_later(pipeline):
+        entry = known.get(key[1:] if key[0] == "next" else key)
+        if entry is not None:
+            sizes = "".join(f"{size}, " for size in entry.stored_shape)
+            shape = f"({sizes.rstrip(' ')})" if len(entry.stored_shape) == 1 else f"({sizes.rstrip(', ')})"
+            found.append((using(key_text(key)), using(f"(torch.{entry.type.dtype}, {shape})", "torch")))
+    return tuple(found)
+
+
+def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
+    """What losses read of transitions; of the next records only where they read any of these."""
+    found: dict[Key, None] = {}
+    reading = [loss for loss in pipeline.losses if _reads_next(loss)]
+    for network in pipeline.networks:
+        for entry in network.layers.reads:
+            if isinstance(network.head, FeatureHead):  # its loss gives it what was seen after a step
+                found["next", *entry.key] = None
+                continue
+            found[entry.key] = None
+            if entry.role != "action" and reading:
+                found["next", *entry.key] = None
+        if isinstance(network.head, PolicyHead | QValueHead):
+            found[network.head.action.key] = None
+            if network.head.mask is not None:
+                found[network.head.mask] = None
+                if reading:
+                    found["next", *network.head.mask] = None
+    for loss in pipeline.losses:
+        written, read = set(_written_before(loss)), _read_roles(loss)
+        for role in loss.loss.roles:
+            if role.key in written and role.name in read:
+                found[role.key] = None
+            elif role.after and loss in reading:
+                found["next", *role.key] = None
+    return tuple(found)
+
+
+def _written_before(loss: PipelineLoss) -> Iterator[Key]:
+    """What the policy writes of its choice, and the estimator where it runs before the loss."""
+    for network in loss.networks:
+        if isinstance(network.head, PolicyHead) and network.head.log_prob_key is not None:
+            yield network.head.log_prob_key
+        elif isinstance(network.head, ValueHead) and _estimated_before(loss):
+            yield network.head.key
+    if _estimated_before(loss):
+        yield from (role.key for role in loss.loss.roles if role.missing == "estimate")
+
+
+def _reads_next(loss: PipelineLoss) -> bool:
+    """Whether a loss reads next records; what is estimated before it needs none."""
+    if any(role.missing == "estimate" for role in loss.loss.roles) and not _estimated_before(loss):
+        return True
+    values = [part for made in loss.loss.forward for part in parts_of(made.value)]
+    return any(role.after and role.name in _read_roles(loss) for role in loss.loss.roles) or any(
+        isinstance(value, NetworkCall) and value.record == "next" for value in values
+    )
+
+
+def _read_roles(loss: PipelineLoss) -> set[str]:
+    """The names of the roles that expressions of a loss read."""
+    declared = loss.loss
+    statements = (*declared.let, *declared.terms, *declared.metrics, *declared.writes, *declared.update)
+    values = [part for made in declared.forward for part in parts_of(made.value)]
+    read = {name for statement in statements for name in statement.reads}
+    return read | {value.role for value in values if isinstance(value, Data)}
+
+
+def _estimated_before(loss: PipelineLoss) -> bool:
+    """Whether the estimator of a loss runs before it."""
+    return loss.estimation is not None and loss.estimation.when is not None

@@ -1,0 +1,151 @@
+"""TorchRL's public names for language models: where they are here, their keywords, and which are not there."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+import specgen_runtime.llm
+import specgen_runtime.transforms
+import specgen_std.losses
+
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
+
+MODULES = (
+    "torchrl.data.llm",
+    "torchrl.modules.llm",
+    "torchrl.envs.llm",
+    "torchrl.envs.llm.transforms",
+    "torchrl.objectives.llm",
+)
+HERE = (specgen_runtime.llm, specgen_std.losses, specgen_runtime.transforms)
+
+SERVERS = {
+    "AsyncSGLang",
+    "AsyncVLLM",
+    "RLSGLangEngine",
+    "SGLangWrapper",
+    "make_async_vllm_engine",
+    "make_vllm_worker",
+    "stateless_init_process_group",
+    "stateless_init_process_group_async",
+    "vLLMWrapper",
+}
+"""Of vLLM and SGLang, which are no extra here."""
+
+OF_DATA_SETS = {
+    "CountdownEnv",
+    "CountdownRewardParser",
+    "DatasetChatEnv",
+    "GSM8KEnv",
+    "GSM8KPrepareQuestion",
+    "GSM8KRewardParser",
+    "IFEvalData",
+    "IFEvalEnv",
+    "IFEvalScoreData",
+    "IfEvalScorer",
+    "MATHEnv",
+    "MATHRewardParser",
+    "MLGymWrapper",
+    "make_gsm8k_env",
+    "make_mlgym",
+}
+"""Environments of certain data sets: `ChatEnv` takes any source, and a function as its reward."""
+
+BEFORE_CHATS = {
+    "AdaptiveKLController",
+    "ConstantKLController",
+    "PairwiseDataset",
+    "PromptData",
+    "PromptTensorDictTokenizer",
+    "RewardData",
+    "RolloutFromModel",
+    "TensorDictTokenizer",
+    "TokenizedDatasetLoader",
+    "create_infinite_iterator",
+    "get_dataloader",
+}
+"""Of data that are texts with labels; `target_kl` of penalties adapts their coefficient."""
+
+OTHERWISE = {
+    "AddThinkingPrompt": "messages that `tools` give",
+    "DataLoadingPrimer": "`ChatEnv(source)`, `Prompts`",
+    "LLMEnv": "`ChatEnv`",
+    "LLMHashingEnv": "`ChatEnv`",
+    "RayDataLoadingPrimer": "`RayEnv`",
+    "SimpleToolTransform": "`CallTools`, `ExecuteToolsInOrder`",
+    "TemplateTransform": "`ChatEnv(input_mode='text')`",
+    "as_nested_tensor": "`data.get(key, as_nested_tensor=True)`",
+    "as_padded_tensor": "`data.get(key, as_padded_tensor=True)`",
+}
+"""What is said in another way."""
+
+OPEN = {
+    "BrowserTransform",
+    "ContentBase",
+    "DAPOLossOutput",
+    "DistillationLoss",
+    "DistillationLossOutput",
+    "HFRewardModelWrapper",
+    "LLMLossOutput",
+    "LLMWrapperBase",
+    "MCPToolTransform",
+    "PythonExecutorService",
+    "PythonInterpreter",
+    "RemoteTransformersWrapper",
+    "TorchRLBufferDataset",
+}
+"""What is not there: a tool is a `ToolService`, and what a loss returns a tensordict."""
+
+LEFT_OUT = SERVERS | OF_DATA_SETS | BEFORE_CHATS | OTHERWISE.keys() | OPEN
+
+NOT_TAKEN = {
+    "CISPOLoss": {"clip_value", "ref_log_prob_padding_side", "ref_log_prob_padding_value"},
+    "ChatEnv": {"with_tokenizer"},
+    "DAPO": {"clip_value", "ref_log_prob_padding_side", "ref_log_prob_padding_value"},
+    "GRPOLoss": {"clip_value", "ref_log_prob_padding_side", "ref_log_prob_padding_value"},
+    "KLRewardTransform": {"service_backend", "service_backend_options"},
+    "RayMCAdvantage": {"ray_init_config", "remote_config"},
+    "RetrieveKL": {"service_backend", "service_backend_options"},
+    "SFTLoss": {"tokenizer", "tokenizer_kwargs"},
+}
+"""Keywords that mean nothing here, as docs/differences.md says; `ChatEnv.with_tokenizer` is a method, Ray has its own words."""
+
+
+def names() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in MODULES:
+        pytest.importorskip("torchrl")
+        module = importlib.import_module(path)
+        found |= {name: getattr(module, name, None) for name in module.__all__}
+    return found
+
+
+def here(name: str) -> Any:
+    return next((getattr(module, name) for module in HERE if hasattr(module, name)), None)
+
+
+def test_names() -> None:
+    missing = {name for name in names() if here(name) is None}
+    assert missing == LEFT_OUT
+
+
+def test_keywords() -> None:
+    lacking = {}
+    for name, theirs in names().items():
+        ours = here(name)
+        if not (inspect.isclass(theirs) and inspect.isclass(ours)) or name.endswith("Output"):
+            continue
+        mine = {*inspect.signature(ours).parameters}
+        if name == "RayMCAdvantage":  # as `MCAdvantage`, with those of actors
+            mine |= {*inspect.signature(specgen_runtime.llm.MCAdvantage).parameters}
+        wanted = {
+            key
+            for key, one in inspect.signature(theirs).parameters.items()
+            if one.kind is not one.VAR_KEYWORD and one.kind is not one.VAR_POSITIONAL
+        }
+        if lack := wanted - {*mine, "gamma", "actor_name"}:
+            lacking[name] = lack
+    assert lacking == NOT_TAKEN
