@@ -61,14 +61,24 @@ class Result:
     reached: bool
 
 
-def measure(template: Template, arm: str, seed: int, folder: Path) -> Result | None:
-    """Train once, unless that was done; None if the peer lacks the algorithm."""
+def measure(template: Template, arm: str, seed: int, folder: Path, recorded: str) -> Result | None:
+    """Train once, unless that was done; None if the peer lacks the algorithm.
+
+    Args:
+        template: what is trained.
+        arm: by whom.
+        seed: of all random numbers.
+        folder: of the run.
+        recorded: folder of the data, where they are recorded.
+    """
     kept = folder / "result.json"
     if kept.is_file():
         return Result(**json.loads(kept.read_text()))
     if folder.exists():
         raise FileExistsError(f"{folder} holds a training that did not end: remove it")
     config = replace(template.config(), seed=seed, checkpoint_every=10**9)
+    if template.over == "updates":
+        config = replace(config, recorded=recorded)
     clock = Clock()
     if arm == STABLE_BASELINES3:
         if template.stable_baselines3 is None:
@@ -159,6 +169,9 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("runs/learning"), help="where runs and results stay"
     )
+    parser.add_argument(
+        "--recorded", default="data/pendulum", help="what examples/offline_pendulum.py has recorded"
+    )
     parser.add_argument("--picture", type=Path, default=None, help="default: curves.png in the folder")
     parser.add_argument("--table", action="store_true", help="train nothing")
     given = parser.parse_args()
@@ -173,7 +186,7 @@ def main() -> int:
                 run = given.folder / name / arm / str(seed)
                 if given.table and not (run / "result.json").is_file():
                     continue
-                result = measure(TEMPLATES[name], arm, seed, run)
+                result = measure(TEMPLATES[name], arm, seed, run, given.recorded)
                 found.setdefault(name, {}).setdefault(arm, []).append(result)
                 if not given.table:
                     print(name, arm, seed, result, flush=True)

@@ -90,7 +90,7 @@ def _replay(config: Any) -> dict[str, Any]:
 
 
 def dqn(name: str, width: list[int], config: Any) -> DQN:
-    """Deep Q-learning; its targets move once for all updates of a step, so that `tau` is that of all of them."""
+    """Deep Q-learning without its double form; targets move once behind each round of updates, by as much as in all of them."""
     return DQN(
         "MlpPolicy",
         _envs(name, config),

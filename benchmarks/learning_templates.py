@@ -202,7 +202,7 @@ PENDULUM, CARTPOLE = "Pendulum-v1", "CartPole-v1"
 TEMPLATES = {
     template.name: template
     for template in (
-        Template(dqn_cartpole, _dqn, partial(sb3.dqn, CARTPOLE, [64, 64])),
+        Template(dqn_cartpole, _dqn, partial(sb3.dqn, CARTPOLE, [128, 128])),
         Template(ppo_cartpole, _ppo, partial(sb3.ppo, CARTPOLE, [64, 64], activation=nn.Tanh)),
         Template(ppo_pendulum, _ppo, partial(sb3.ppo, PENDULUM, [64, 64], activation=nn.Tanh)),
         Template(sac_mountain_car, _sac, partial(sb3.sac, "MountainCarContinuous-v0", [64, 64], 8)),

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from specgen_runtime.objectives import LossModule as OurLossModule
-from torchrl.objectives import LossModule, SoftUpdate
+from torchrl.objectives import HardUpdate, LossModule, SoftUpdate
 
 
 def parts_with(make: Callable[..., LossModule], parts: type[Any]) -> type[Any]:
@@ -41,7 +41,7 @@ def parts_with(make: Callable[..., LossModule], parts: type[Any]) -> type[Any]:
                 if hasattr(self, estimator):
                     setattr(self, estimator, theirs.value_estimator)
                 if hasattr(self, "updater"):
-                    self.updater = SoftUpdate(theirs, tau=self.config.tau)
+                    self.updater = _updater(theirs, self.config)
             for attribute, optimizer in list(vars(self).items()):
                 if isinstance(optimizer, torch.optim.Optimizer):
                     (group,) = optimizer.param_groups
@@ -52,3 +52,9 @@ def parts_with(make: Callable[..., LossModule], parts: type[Any]) -> type[Any]:
                     setattr(self, attribute, type(optimizer)(trained, fused=True, **settings))
 
     return Parts
+
+
+def _updater(loss: LossModule, config: Any) -> SoftUpdate | HardUpdate:
+    if hasattr(config, "tau"):
+        return SoftUpdate(loss, tau=config.tau)
+    return HardUpdate(loss, value_network_update_interval=config.interval)

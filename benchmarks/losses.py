@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -87,18 +88,22 @@ def rows(budget: Budget) -> Iterator[Row]:
         by_hand = None if setup.flat is None else _FlatStep(setup.flat, _flat(setup), data)
         # As it is, and compiled; a compiled step of TorchRL's may fall into several graphs.
         name = f"{setup.name}{', double' if 'double_dqn' in setup.keywords else ''}"
-        yield paired(name, Work(ours), Work(theirs), budget, limit=setup.limit)
+        yield paired(name, _work(ours), _work(theirs), budget, limit=setup.limit)
         if by_hand is not None:
-            yield paired(name, Work(ours), Work(by_hand), budget, peer_name="by hand", limit=1 / 1.15)
+            yield paired(name, _work(ours), _work(by_hand), budget, peer_name="by hand", limit=1 / 1.15)
         if budget == QUICK and setup.name not in QUICKLY_COMPILED:
             continue
         torch.compiler.reset()  # all share the code of a step, which is compiled for so many of them at most
-        name, mine = f"{name}, compiled", Work(_compiled(ours))
+        name, mine = f"{name}, compiled", _work(_compiled(ours))
         if budget != QUICK:
-            yield paired(name, mine, Work(_compiled(theirs)), budget)
+            yield paired(name, mine, _work(_compiled(theirs)), budget)
         if by_hand is not None:
-            hand = Work(_compiled(by_hand))
+            hand = _work(_compiled(by_hand))
             yield paired(name, mine, hand, budget, peer_name="by hand", limit=1 / 1.15)
+
+
+def _work(step: Callable[[], object]) -> Work:
+    return Work(step, clock=time.process_time)
 
 
 class _Step:

@@ -72,8 +72,8 @@ class Printed:
         run.count(batch)
         with torch.no_grad():
             parts.estimator(batch)
-        size, epochs = config.minibatch_size, config.epochs
-        for minibatch in minibatches(batch, size, generator=parts.shuffling, epochs=epochs):
+        size, epochs, read = config.minibatch_size, config.epochs, batch.select(*parts.stored)
+        for minibatch in minibatches(read, size, generator=parts.shuffling, epochs=epochs):
             run.add(update(parts, minibatch))
 
 
@@ -161,8 +161,8 @@ def rows(budget: Budget) -> Iterator[Row]:
             label = "PPO on CartPole, an iteration"
             yield paired(
                 label,
-                Work(ours.iteration),
-                Work(peer.iteration),
+                Work(ours.iteration, clock=time.process_time),
+                Work(peer.iteration, clock=time.process_time),
                 budget,
                 peer_name=name,
                 limit=LIMITS[name],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from dataclasses import fields, replace
@@ -47,19 +48,21 @@ FAMILIES = {
 def test_all_that_is_made_goes_where_the_configuration_says(name: str) -> None:
     """Only the order of rows is drawn on the CPU, so that it is the same everywhere."""
     text = Path(pipeline(name).__file__ or "").read_text(encoding="utf-8")
-    made = [line.strip() for line in text.partition("def state_dict")[0].splitlines()]
-    generators = [line for line in made if "torch.Generator(" in line]
+    made = {
+        ast.unparse(node.targets[0]): ast.unparse(node.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Assign)
+    }
+    generators = [value for value in made.values() if "torch.Generator(" in value]
     assert generators or name == "bc_pendulum"
-    for line in generators:
-        alone = (
-            'torch.Generator().manual_seed(stream(config.seed, "minibatches"))' in line or '"buffer"' in line
-        )
-        assert alone or "torch.Generator(self.device)" in line, line
-    for line in made:
-        if re.match(r"self\.\w*env = ", line):
-            assert line.endswith("device=self.device)"), line
-        if re.match(r"self\.\w+_network = ", line):
-            assert line.endswith(").to(self.device)"), line
+    for value in generators:
+        alone = "torch.Generator().manual_seed" in value and ("'minibatches'" in value or "'buffer'" in value)
+        assert alone or "torch.Generator(self.device)" in value, value
+    for target, value in made.items():
+        if re.fullmatch(r"self\.(eval_)?env", target):
+            assert "device=self.device" in value, value
+        if re.fullmatch(r"self\.\w+_network", target):
+            assert ".to(self.device)" in value, value
     if "self.buffer" in text:  # which is in the memory of the CPU
         assert "parts.buffer.sample().to(parts.device)" in text
 

@@ -197,6 +197,38 @@ RIGHT: dict[str, tuple[str, str]] = {
       temperature: {of: [loss_alpha]}
 """,
     ),
+    "parts on devices of their own, in bfloat16": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    device: {env: cpu, policy: cpu, data: "cuda:0", loss: "cuda:0"}
+    precision: bfloat16
+""",
+    ),
+    "a buffer on the device": (
+        DQN,
+        "    extends: DQNCartPole\n    device: cuda\n    data: {replay: {storage: device}}\n",
+    ),
+    "a bonus that fades": (
+        "pipelines/ppo_rnd_mountain_car, chains/mountain_car, losses/ppo, losses/rnd",
+        """\
+    extends: PPORNDMountainCar
+    reward: {bonus: {from: novelty.prediction_error, coeff: "linear(1.0, 0.0)", normalize: false}}
+""",
+    ),
+    "passes and a training that end early": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    data: {on_policy: {until: kl_approx > 0.05}}
+    optimizer: {adam: {lr: "piecewise((0, 1.0e-3), (50_000, 1.0e-3), (50_000, 1.0e-4))"}}
+    stop: {hours: 1.5}
+""",
+    ),
+    "checkpoints without the buffer": (
+        DQN,
+        "    extends: DQNCartPole\n    checkpoint: {buffer: false}\n",
+    ),
 }
 
 
@@ -218,7 +250,9 @@ def test_there_are_many() -> None:
     assert len(RIGHT) >= 15
 
 
-@pytest.mark.parametrize("name", ["alone", "priorities", "actor and critic with steps of their own"])
+@pytest.mark.parametrize(
+    "name", ["alone", "priorities", "actor and critic with steps of their own", "a bonus that fades"]
+)
 def test_the_same_declaration_in_python_gives_the_same_files(name: str) -> None:
     text = text_of(name)
     data = yaml.safe_load(text)

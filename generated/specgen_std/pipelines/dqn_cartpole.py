@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cec71bbb997dd053ae39b237d194a2d5a72abfe898846b64dd56f567bf06a508
+# specgen: sha256=5093af8bd7bc20491a41934ac70afa43afdbecd003db79b85755d934c5d73223
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class DQNCartPoleConfig:
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 128
     """frames of an update (>= 1)"""
-    updates: int = 2
+    updates: int = 1
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.95
+    gamma: float = 0.99
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.2
+    eps_end: float = 0.05
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 8000
+    eps_frames: int = 20_000
     """frames until `eps` is at its last value (>= 1)"""
-    tau: float = 0.003
+    tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.005
+    lr: float = 0.001
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
@@ -67,7 +67,7 @@ class DQNCartPoleConfig:
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 1000
+    evaluate_every: int = 4000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
@@ -105,7 +105,7 @@ class DQNCartPoleConfig:
 def value_network() -> QValueActor:
     """Make a network from `observation`, float32 [4], to one value for each of 2 actions."""
     return QValueActor(
-        MLP(in_features=4, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=2, num_cells=[128, 128], activation_class=nn.ReLU),
         in_keys=["observation"], action_space="categorical",
     )
 

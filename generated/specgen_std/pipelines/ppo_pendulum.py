@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0b68080c2af70142c5f566d8459a14ebee84f2411aaaba12d2d8192387772700
+# specgen: sha256=b8664bb3e7a92c5c2ebb3f3a82c5243f3933c3e53f814ac3c9432096ea4bfdf7
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PPOPendulumConfig:
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 512
+    minibatch_size: int = 256
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_scale: float = 0.6
     """standard deviation of the policy at first, before squashing (> 0)"""
@@ -61,12 +61,14 @@ class PPOPendulumConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.003
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    lr_end: float = 0.0
+    actor_lr_end: float = 0.0
     """step size of the optimizer, at last (>= 0)"""
-    max_grad_norm: float = 0.5
+    actor_max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
+    critic_lr: float = 0.005
+    """step size of the optimizer (> 0)"""
     total_frames: int = 150_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
@@ -90,9 +92,10 @@ class PPOPendulumConfig:
         float_param("init_scale", self.init_scale, above=0)
         float_param("gamma", self.gamma, at_least=0, at_most=1)
         float_param("lmbda", self.lmbda, at_least=0, at_most=1)
-        float_param("lr", self.lr, above=0)
-        float_param("lr_end", self.lr_end, at_least=0)
-        float_param("max_grad_norm", self.max_grad_norm, above=0)
+        float_param("actor_lr", self.actor_lr, above=0)
+        float_param("actor_lr_end", self.actor_lr_end, at_least=0)
+        float_param("actor_max_grad_norm", self.actor_max_grad_norm, above=0)
+        float_param("critic_lr", self.critic_lr, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
         float_param("stop_return", self.stop_return)
         int_param("evaluate_every", self.evaluate_every, at_least=1)
@@ -128,7 +131,8 @@ def critic_network() -> ValueOperator:
 
 
 class PPOPendulum:
-    """Proximal policy optimization on Pendulum, with squashed actions.
+    """Proximal policy optimization on Pendulum, with squashed actions; the critic, whose values are large,
+    learns faster than the policy.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
@@ -168,14 +172,20 @@ class PPOPendulum:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.actor_optimizer = torch.optim.Adam(
+            self.actor_network.parameters(), lr=config.actor_lr, fused=True
+        )
+        self.critic_optimizer = torch.optim.Adam(
+            self.critic_network.parameters(), lr=config.critic_lr, fused=True
+        )
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
         return {
             "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "actor_optimizer": self.actor_optimizer.state_dict(),
+            "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
             "drawing": self.drawing.get_state(),
@@ -185,7 +195,8 @@ class PPOPendulum:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
         self.loss.load_state_dict(state["loss"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.actor_optimizer.load_state_dict(state["actor_optimizer"])
+        self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
         load_generator(self.drawing, state["drawing"])
@@ -203,12 +214,12 @@ class PPOPendulumMetrics(NamedTuple):
     ESS: Tensor
     max_ratio: Tensor
     mean_ratio: Tensor
-    grad_norm: Tensor
+    actor_grad_norm: Tensor
     """the norm of the gradients before they are scaled down"""
 
 
 def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
-    """Take a step of the optimizer on a batch.
+    """Take a step of the optimizers on a batch.
 
     Args:
         parts: the parts; they change.
@@ -217,10 +228,14 @@ def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_objective"] + losses["loss_critic"]
-    parts.optimizer.zero_grad()
+    parts.actor_optimizer.zero_grad()
+    parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
-    parts.optimizer.step()
+    actor_grad_norm = nn.utils.clip_grad_norm_(
+        parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
+    )
+    parts.actor_optimizer.step()
+    parts.critic_optimizer.step()
     return PPOPendulumMetrics(
         loss_objective=losses["loss_objective"].detach(),
         loss_critic=losses["loss_critic"].detach(),
@@ -230,7 +245,7 @@ def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
         ESS=losses["ESS"].detach(),
         max_ratio=losses["max_ratio"].detach(),
         mean_ratio=losses["mean_ratio"].detach(),
-        grad_norm=grad_norm,
+        actor_grad_norm=actor_grad_norm,
     )
 
 
@@ -262,16 +277,18 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
-            "lr",
-            "lr_end",
-            "max_grad_norm",
+            "actor_lr",
+            "actor_lr_end",
+            "actor_max_grad_norm",
+            "critic_lr",
         ),
     ) as run:
         batches = iter(parts.collector)
         while run.frames < config.total_frames and run.best < config.stop_return:
-            parts.optimizer.param_groups[0]["lr"] = linear(
-                run.frames, config.lr, config.lr_end, config.total_frames
+            parts.actor_optimizer.param_groups[0]["lr"] = linear(
+                run.frames, config.actor_lr, config.actor_lr_end, config.total_frames
             )
+            parts.critic_optimizer.param_groups[0]["lr"] = config.critic_lr
             # act
             batch = next(batches)
             run.count(batch)

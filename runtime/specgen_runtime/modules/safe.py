@@ -11,10 +11,8 @@ from tensordict.nn import (
     CompositeDistribution,
     InteractionType,
     ProbabilisticTensorDictModule,
-    ProbabilisticTensorDictSequential,
     TensorDictModule,
     TensorDictModuleBase,
-    TensorDictSequential,
 )
 from tensordict.nn.probabilistic import interaction_type
 from torch import Tensor, nn
@@ -23,7 +21,6 @@ from torch.distributions import Distribution
 from specgen_runtime.interop.torchrl_specs import own_spec
 from specgen_runtime.modules.distributions import Delta
 from specgen_runtime.modules.exploration import checked_generator, draws_for
-from specgen_runtime.modules.sequences import PlainProbabilisticSequence, PlainSequence
 from specgen_runtime.plain_calls import TensorFunction, in_place, is_ordinary_call, is_plain, of_tensors
 from specgen_runtime.specs import Composite, TensorSpec
 from specgen_runtime.typing import NestedKey
@@ -378,49 +375,3 @@ def _only(keys: Sequence[NestedKey], what: str) -> Sequence[NestedKey]:
             f"one spec is given for the {what} {list(keys)}; give a Composite that has them by key"
         )
     return keys
-
-
-class SafeSequential(OutputSpecs, PlainSequence):
-    """A `tensordict.nn.TensorDictSequential` with the specs of what its modules write.
-
-    Args:
-        *modules: called one after another.
-        partial_tolerant: leave out modules whose inputs are missing.
-        inplace: write into the tensordict that is read; ``"empty"`` gives an empty one of its kind.
-    """
-
-    def __init__(
-        self, *modules: Any, partial_tolerant: bool = False, inplace: bool | str | None = None
-    ) -> None:
-        TensorDictSequential.__init__(self, *modules, partial_tolerant=partial_tolerant, inplace=inplace)
-        self._collect_specs(modules)
-
-    def _collect_specs(self, modules: Iterable[Any]) -> None:
-        specs = Composite()
-        for module in modules:
-            known = own_spec(getattr(module, "spec", None))
-            written = (
-                known if isinstance(known, Composite) else output_specs(None, getattr(module, "out_keys", ()))
-            )
-            specs.update(written.clone())
-        self._spec = specs
-        self.safe = False
-
-
-class SafeProbabilisticTensorDictSequential(
-    PlainProbabilisticSequence,
-    SafeSequential,
-    ProbabilisticTensorDictSequential,  # type: ignore[misc]
-):
-    """A `tensordict.nn.ProbabilisticTensorDictSequential` with the specs of what its modules write.
-
-    ``get_dist`` gives the distribution of its last module.
-
-    Args:
-        *modules: called one after another, the last of which draws.
-        partial_tolerant: leave out modules whose inputs are missing.
-    """
-
-    def __init__(self, *modules: Any, partial_tolerant: bool = False) -> None:
-        ProbabilisticTensorDictSequential.__init__(self, *modules, partial_tolerant=partial_tolerant)
-        self._collect_specs(modules)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.modules.recurrent.mode import recurrent_mode
-from specgen_runtime.typing import NestedKey
 
 __all__ = ["Trunk", "own_parameters"]
 
@@ -61,8 +60,8 @@ class Trunk(TensorDictModuleBase):  # type: ignore[misc]
     def __init__(self, network: TensorDictModuleBase) -> None:
         super().__init__()
         self.network = network
-        self.in_keys: list[NestedKey] = list(network.in_keys)
-        self.out_keys: list[NestedKey] = list(network.out_keys)
+        self.in_keys = list(network.in_keys)
+        self.out_keys = list(network.out_keys)
         self._runs = _Runs()
 
     @contextmanager

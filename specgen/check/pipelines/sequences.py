@@ -10,6 +10,7 @@ from specgen.check.pipelines.model import Acting, OnPolicyData, PipelineData, Pi
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 
 
@@ -53,6 +54,10 @@ def check_sequences(
         sink.add(rules.SEQUENCES.at(file.key_span(*path, "data"), message, notes=notes, help=help))
         return
     _check_columns(data, name, notes, sink)
+    if file.module.pipelines[path[1]].workers is not None:
+        message = f"`{name}` carries a state, which workers do not hand on yet"
+        span = file.key_span(*path, "workers")
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave out `workers`"))
 
 
 def _check_columns(data: OnPolicyData, name: str, notes: list[Note], sink: Sink) -> None:

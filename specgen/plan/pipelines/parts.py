@@ -58,9 +58,7 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part(trunk.name, using(f"{made}.to({learning})", *made.uses))
     for network in pipeline.networks:
         made = call_of(network, "drawing" if drawing and apart else "exploring")
-        yield made_part(
-            network.attribute, _network(pipeline, network, using(f"{made}.to({learning})", *made.uses))
-        )
+        yield _network(pipeline, network, using(f"{made}.to({learning})", *made.uses))
     if not apart:
         yield from _acting(pipeline)
     if drawing and not apart:
@@ -98,11 +96,12 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 
 def _network(pipeline: CheckedPipeline, network: PipelineNetwork, made: Code) -> Code:
-    """The network that is made; of an ensemble whose first weights are said, one for each member."""
+    """The statement that makes a network; of an ensemble whose first weights are said, one for each member."""
     if network.role.members is None or network.layers.orthogonal is None:
-        return made
+        return made_part(network.attribute, made)
     count = next(_members(loss, network.role.members) for loss in pipeline.losses if network in loss.networks)
-    return using(f"[{made} for _ in range({count})]", *made.uses)
+    members = f"[{made} for _ in range({count})]"
+    return using(f"self.{network.attribute}: list[nn.Module] = {members}", *made.uses, "nn")
 
 
 def _members(loss: PipelineLoss, name: str) -> str:

@@ -11,10 +11,13 @@ from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.batched.arguments import EnvFunction
 from specgen_runtime.envs.batched.base import BatchedEnv
 from specgen_runtime.envs.batched.description import describe_all, make_samples
+from specgen_runtime.envs.batched.fast_path import BatchFastPath
+from specgen_runtime.envs.batched.generated_gym_batch import GeneratedGymBatch, row_steps_of
 from specgen_runtime.envs.batched.gym_batch import GymBatch, fast_paths
 from specgen_runtime.envs.batched.pool import LocalPool, Pool
 from specgen_runtime.envs.gym.fast_path import GymFastPath
 from specgen_runtime.envs.gym.rollout_steps import GymSteps
+from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.overrides import STEP_METHODS, overrides
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
@@ -101,6 +104,7 @@ class SerialEnv(BatchedEnv[D]):
         )
         self._made: dict[int, EnvBase[Any]] = {}
         self._gym_batch: tuple[list[GymFastPath], GymBatch | None] = ([], None)
+        self._generated_batch: tuple[list[GymRowSteps], GeneratedGymBatch | None] = ([], None)
         self._find_specs()
 
     def _find_specs(self) -> None:
@@ -125,9 +129,28 @@ class SerialEnv(BatchedEnv[D]):
     def _forget_pool(self) -> None:
         super()._forget_pool()
         self.__dict__["_gym_batch"] = [], None
+        self.__dict__["_generated_batch"] = [], None
 
-    def _fast_path(self) -> GymBatch | None:
-        paths = None if self.share_individual_td else fast_paths(self.envs)
+    def _fast_path(self) -> BatchFastPath | None:
+        if self.share_individual_td:
+            return None
+        envs = self.envs
+        return self._gym_path(envs) or self._generated_path(envs)
+
+    def _generated_path(self, envs: Sequence[EnvBase[Any]]) -> GeneratedGymBatch | None:
+        """What steps generated Gymnasium environments side by side."""
+        steps = row_steps_of(envs) if self._device is None or self._device.type == "cpu" else None
+        if steps is None:
+            return None
+        known, found = self._generated_batch
+        if known != steps:
+            found = GeneratedGymBatch(envs, steps, self._device, self._last)  # type: ignore[arg-type]
+            self.__dict__["_generated_batch"] = steps, found
+        return found
+
+    def _gym_path(self, envs: Sequence[EnvBase[Any]]) -> GymBatch | None:
+        """What steps wrapped Gymnasium environments side by side."""
+        paths = fast_paths(envs)
         if paths is None:
             return None
         known, found = self._gym_batch
@@ -139,7 +162,7 @@ class SerialEnv(BatchedEnv[D]):
     def _rollout_steps(self, options: RolloutOptions) -> RolloutSteps:
         batch = None
         if options.policy is None and options.whole_only and not overrides(self, STEP_METHODS):
-            batch = self._fast_path()
+            batch = None if self.share_individual_td else self._gym_path(self.envs)
         if batch is not None:
             drawn = dict(self._env_layout.action.spec.items())
             if (
@@ -158,4 +181,9 @@ class SerialEnv(BatchedEnv[D]):
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_made": {}, "_gym_batch": ([], None)}
+        return {
+            **super().__getstate__(),
+            "_made": {},
+            "_gym_batch": ([], None),
+            "_generated_batch": ([], None),
+        }
