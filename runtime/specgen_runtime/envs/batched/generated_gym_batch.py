@@ -115,8 +115,8 @@ class GeneratedGymBatch(BatchFastPath):
                 new[key] = torch.from_numpy(values)
         self._keep(new)
         root = overlay(tensordict, dict(new))
-        for key in self._rewards:
-            root.pop(key, None)
+        for reward in self._rewards:
+            root.pop(str(reward), None)  # keys are flat
         return self._packed(following), self._packed(root)
 
     def _advance(self, tensordict: TensorDict) -> list[dict[str, Array]]:
