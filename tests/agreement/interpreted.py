@@ -17,6 +17,7 @@ from specgen.program.inline import inline
 from specgen.program.interpret import run
 from specgen.program.program import Input, Program
 from specgen.program.torch_text import print_function
+from tests import support
 
 CALLS = 6
 """So many calls of each function are interpreted."""
@@ -34,6 +35,7 @@ def printed_programs() -> Iterator[dict[str, Program]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(printing, "print_function", note)
+        patch.setattr(support, "_GENERATED", {})  # what was compiled before is printed again
         yield found
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from benchmarks import harness
 from benchmarks.harness import Budget, Row, Work, paired
 from benchmarks.table import render
 
@@ -21,14 +18,12 @@ class Clock:
         def call() -> None:
             self.now += seconds
 
-        return Work(call, units=2)
+        return Work(call, units=2, clock=lambda: self.now)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(harness, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def test_ratio_is_peer_by_ours(clock: Clock) -> None:

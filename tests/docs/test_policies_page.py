@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from specgen_runtime.modules import actors, distributions, safe
+from specgen_runtime.modules import actors, distributions, safe, safe_sequences
 
 from tests.docs.pages import read_page, run_page
 
@@ -25,10 +25,11 @@ def test_every_distribution_is_named(name: str) -> None:
     assert name in PAGE.text
 
 
-@pytest.mark.parametrize("module", [actors, safe])
-def test_every_actor_is_named(module: object) -> None:
+@pytest.mark.parametrize("modules", [(actors,), (safe, safe_sequences)])
+def test_every_actor_is_named(modules: tuple[object, ...]) -> None:
     own = [
         name
+        for module in modules
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__ and name != "OutputSpecs"  # type: ignore[attr-defined]
     ]

@@ -29,7 +29,7 @@ def evaluate(
     episodes: int | None = None,
     max_steps: int | None = None,
     returns: NestedKey = "episode_reward",
-    exploration: ExplorationType = ExplorationType.DETERMINISTIC,
+    exploration: ExplorationType | str = ExplorationType.DETERMINISTIC,
 ) -> float: ...
 
 
@@ -42,7 +42,7 @@ def evaluate(
     episodes: int | None = None,
     max_steps: int | None = None,
     returns: Mapping[str, NestedKey],
-    exploration: ExplorationType = ExplorationType.DETERMINISTIC,
+    exploration: ExplorationType | str = ExplorationType.DETERMINISTIC,
 ) -> dict[str, float]: ...
 
 
@@ -55,7 +55,7 @@ def evaluate(
     episodes: int | None = None,
     max_steps: int | None = None,
     returns: NestedKey | Mapping[str, NestedKey] = "episode_reward",
-    exploration: ExplorationType = ExplorationType.DETERMINISTIC,
+    exploration: ExplorationType | str = ExplorationType.DETERMINISTIC,
 ) -> float | dict[str, float]:
     """The mean return of whole episodes of a policy.
 
@@ -74,7 +74,7 @@ def evaluate(
         max_steps: steps after which an episode counts as it is. None waits for its end.
         returns: the key of the sum of rewards (`RewardSum`). Where the environment has it not, the reward beside it
             is summed; returns of several agents are averaged. Or such keys by name, one for each group of agents.
-        exploration: how stochastic policies choose; by default their deterministic action.
+        exploration: how stochastic policies choose, or the name of it; by default their deterministic action.
 
     Returns:
         The mean return; by name, if `returns` has names.

@@ -33,6 +33,8 @@ class PushingConfig:
     """episodes of an evaluation (>= 1)"""
     checkpoint_every: int = 1000
     """frames between two checkpoints (>= 1)"""
+    device: str = "cpu"
+    """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
         int_param("num_envs", self.num_envs, at_least=1)
@@ -48,6 +50,7 @@ class PushingConfig:
         int_param("evaluate_every", self.evaluate_every, at_least=1)
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
+        device_param("device", self.device)
         if self.num_envs * self.num_steps % self.minibatches:
             raise ValueError(f"minibatches must divide num_envs * num_steps, got {self.minibatches}")
 

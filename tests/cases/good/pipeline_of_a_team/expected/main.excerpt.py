@@ -46,21 +46,31 @@ class Pushing:
 
     returns: ClassVar[Mapping[str, NestedKey]] = {"robot": ("robot", "episode_reward")}
 
+    stored: ClassVar[Sequence[NestedKey]] = (
+        ("robot", "observation"),
+        ("robot", "action"),
+        ("robot", "advantage"),
+        ("robot", "value_target"),
+        ("robot", "state_value"),
+        ("robot", "action_log_prob"),
+    )
+
     def __init__(self, config: PushingConfig | None = None) -> None:
         config = PushingConfig() if config is None else config
+        self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = Team(batch_size=[config.num_envs])
+        self.env = Team(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = Team(batch_size=[config.evaluate_episodes])
-        self.exploring = torch.Generator().manual_seed(stream(config.seed, "exploration"))
-        self.actor_network = actor_network(config, self.exploring)
-        self.critic_network = critic_network()
+        self.eval_env = Team(batch_size=[config.evaluate_episodes], device=self.device)
+        self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
+        self.actor_network = actor_network(config, self.exploring).to(self.device)
+        self.critic_network = critic_network().to(self.device)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator().manual_seed(stream(config.seed, "loss"))
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.robot_loss = MAPPOLoss(
             actor_network=self.actor_network, critic_network=self.critic_network, entropy_bonus=False
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
@@ -95,9 +105,9 @@ class Pushing:
         self.robot_loss.load_state_dict(state["robot_loss"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
-        self.exploring.set_state(state["exploring"])
-        self.drawing.set_state(state["drawing"])
-        self.shuffling.set_state(state["shuffling"])
+        load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
+        load_generator(self.shuffling, state["shuffling"])
 
 
 # ...
