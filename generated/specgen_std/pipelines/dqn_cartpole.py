@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5093af8bd7bc20491a41934ac70afa43afdbecd003db79b85755d934c5d73223
+# specgen: sha256=2b794d92a4c756e5a398d80bc1783230490eeff1bbcd7ce8aa547d2399b784f2
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class DQNCartPoleConfig:
     """all random numbers follow from it"""
     num_envs: int = 8
     """environments side by side (>= 1)"""
-    num_steps: int = 1
+    num_steps: int = 32
     """steps of each environment between two updates of the policy (>= 1)"""
     capacity: int = 100_000
     """frames that the replay buffer holds (>= 1)"""
-    batch_size: int = 128
+    batch_size: int = 64
     """frames of an update (>= 1)"""
-    updates: int = 1
+    updates: int = 128
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
@@ -53,25 +53,25 @@ class DQNCartPoleConfig:
     """discount of one step (>= 0, <= 1)"""
     eps: float = 1.0
     """fraction of random actions (>= 0, <= 1)"""
-    eps_end: float = 0.05
+    eps_end: float = 0.04
     """fraction of random actions, at last (>= 0, <= 1)"""
-    eps_frames: int = 20_000
+    eps_frames: int = 8000
     """frames until `eps` is at its last value (>= 1)"""
     tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    lr: float = 0.001
+    lr: float = 0.0023
     """step size of the optimizer (> 0)"""
     max_grad_norm: float = 10.0
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 200_000
+    total_frames: int = 100_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 475.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 4000
+    evaluate_every: int = 2560
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 50
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 20_000
+    checkpoint_every: int = 10_000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -105,7 +105,7 @@ class DQNCartPoleConfig:
 def value_network() -> QValueActor:
     """Make a network from `observation`, float32 [4], to one value for each of 2 actions."""
     return QValueActor(
-        MLP(in_features=4, out_features=2, num_cells=[128, 128], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
         in_keys=["observation"], action_space="categorical",
     )
 
