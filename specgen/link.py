@@ -235,11 +235,15 @@ class Linked:
         It is said here, where all files are known, and not by what checks one file: a result that is kept does not
         depend on files that it does not import.
         """
-        paths = {outline.shown: path for path, outline in self._outlines.items()}
         for item in items:
-            path = paths.get(item.span.file)
+            path = None if item.unseen is None else self._paths.get(item.span.file)
             help = None if item.unseen is None or path is None else self._import_help(item.unseen, path)
             yield item if help is None else replace(item, help=help)
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        """Each file by the name that diagnostics have for it."""
+        return {outline.shown: path for path, outline in self._outlines.items()}
 
     def _import_help(self, wanted: Unseen, path: str) -> str | None:
         places: dict[str, str] = {}

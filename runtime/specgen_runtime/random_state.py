@@ -1,12 +1,13 @@
-"""The state of torch's default generators, read, set, and lent to a generator of one's own."""
+"""The states of torch's generators: the default ones, read, set, and lent to one's own; those that a policy draws with."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def random_state(device: torch.device) -> Tensor:
@@ -98,3 +99,12 @@ def generator_of(plain: tuple[bytes, str] | None) -> torch.Generator | None:
     generator = torch.Generator(device)
     generator.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
     return generator
+
+
+def policy_generators(policy: Any) -> list[torch.Generator]:
+    """The generators that the modules of a policy draw with, each once, in the order of the modules."""
+    modules = policy.modules() if isinstance(policy, nn.Module) else ()
+    found = (
+        each for module in modules for each in vars(module).values() if isinstance(each, torch.Generator)
+    )
+    return list({id(each): each for each in found}.values())

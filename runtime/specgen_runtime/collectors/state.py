@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ __all__ = [
     "load_random_states",
     "new_episodes_seed",
     "plain_tensordict",
-    "policy_generators",
     "random_states",
     "tensordict_of",
 ]
@@ -88,14 +87,3 @@ def new_episodes_seed(states: Mapping[str, Any], frames: int) -> int:
     digest = hashlib.blake2b(str(frames).encode(), digest_size=4)
     digest.update(states["torch"]["cpu"].numpy().tobytes())
     return int.from_bytes(digest.digest(), "big") >> 1
-
-
-def policy_generators(policy: Any) -> list[torch.Generator]:
-    """The generators that a policy draws with, each once, in the order of its modules."""
-    modules = policy.modules() if isinstance(policy, torch.nn.Module) else ()
-    found = (each for module in modules for each in _held(module))
-    return list({id(each): each for each in found}.values())
-
-
-def _held(module: torch.nn.Module) -> Iterator[torch.Generator]:
-    return (each for each in vars(module).values() if isinstance(each, torch.Generator))

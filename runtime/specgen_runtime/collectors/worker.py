@@ -11,8 +11,8 @@ import torch
 
 from specgen_runtime.collectors.collector import Collector
 from specgen_runtime.collectors.policies import load_weights
-from specgen_runtime.collectors.state import policy_generators
 from specgen_runtime.envs.batched.messages import dumps_function, loads
+from specgen_runtime.random_state import policy_generators
 
 __all__ = ["HostedCollector", "Worker", "WorkerLostError", "pickled_worker", "worker_seed"]
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from specgen_runtime.envs import EnvBase, ExplorationType, set_exploration_type
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.policy import as_policy
+from specgen_runtime.random_state import policy_generators
 from specgen_runtime.training.episode_returns import row_values, sum_dtype
 from specgen_runtime.training.state import global_random_state, set_global_random_state
 from specgen_runtime.typing import NestedKey
@@ -132,7 +133,7 @@ def evaluation_mode(policy: Any, seed: int) -> Iterator[None]:
     """
     before = global_random_state()
     training = [module for module in _modules(policy) if module.training]
-    own = {generator: generator.get_state() for generator in _generators(policy)}
+    own = {generator: generator.get_state() for generator in policy_generators(policy)}
     torch.manual_seed(seed)
     for generator in own:
         generator.manual_seed(seed)
@@ -150,9 +151,3 @@ def evaluation_mode(policy: Any, seed: int) -> Iterator[None]:
 
 def _modules(policy: Any) -> Iterator[nn.Module]:
     return policy.modules() if isinstance(policy, nn.Module) else iter(())
-
-
-def _generators(policy: Any) -> set[torch.Generator]:
-    """What modules of the policy draw from, where that is not a global generator."""
-    found = (getattr(module, "generator", None) for module in _modules(policy))
-    return {generator for generator in found if isinstance(generator, torch.Generator)}

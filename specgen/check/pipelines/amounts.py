@@ -204,8 +204,8 @@ def _check_length(amount: Amount, total: Setting, sink: Sink) -> None:
             f"the schedule of `{amount.name}` lasts {over.default} frames, and the training {total.default}"
         )
         notes = [Note("the end of the training", total.span)]
-        help = "leave `over` out: the schedule lasts as long as the training"
-        help = f"write {total.default}" if amount.points else help
+        shorter = "leave `over` out: the schedule lasts as long as the training"
+        help = f"write {total.default}" if amount.points else shorter
         sink.add(number_rules.SCHEDULE_END.at(over.span, message, notes=notes, help=help))
 
 

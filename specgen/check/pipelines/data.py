@@ -14,7 +14,7 @@ from specgen.check.pipelines.model import (
     SamplerKind,
     Setting,
 )
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -97,8 +97,7 @@ class DataReader:
             (count, f"{count.default if count else 0} minibatches do not divide {product}"),
         ):
             if setting is not None and frames % setting.default:
-                near = [n for n in range(1, int(frames) + 1) if frames % n == 0]
-                best = min(near, key=lambda n: abs(n - setting.default))
+                best = nearest_divisor(int(frames), setting.default)
                 self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
         return OnPolicyData(num_envs, num_steps, epochs, size, count)
 

@@ -114,19 +114,14 @@ class LayersReader:
 
     def _fits_trunk(self, name: str, body: NetworkBody) -> bool:
         """Whether a network may stand on a trunk."""
-        message = help = None
+        span = self._span(name, "trunk")
         if body.cnn is not None:
-            message, help = (
-                f"`{name}` reads features of `{body.trunk}`, which are no images",
-                "put `cnn` into the trunk",
-            )
+            message = f"`{name}` reads features of `{body.trunk}`, which are no images"
+            self.sink.add(layer_rules.TRUNK.at(span, message, help="put `cnn` into the trunk"))
         elif self.group is not None:
             message = f"trunks of the networks of `{self.group.name}` are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(self._span(name, "trunk"), message))
-            return False
-        if message is not None:
-            self.sink.add(layer_rules.TRUNK.at(self._span(name, "trunk"), message, help=help))
-        return message is None
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
+        return body.cnn is None and self.group is None
 
     # ------------------------------------------------------------------ what is read
 
@@ -149,7 +144,7 @@ class LayersReader:
             found.append(known[key])
         if not body.in_:
             if usual is None:
-                usual = [known["observation"]] if "observation" in known else self._observed(body)
+                usual = [known["observation"]] if "observation" in known else self.observed(body)
             found = list(usual)
             if trunk is not None:
                 found = [entry for entry in found if entry.role == "action"]
@@ -178,16 +173,12 @@ class LayersReader:
         self.sink.add(rules.NETWORK_INPUT.at(self._span(name), message, help=help))
         return None
 
-    def _observed(self, body: NetworkBody) -> Sequence[Entry]:
+    def observed(self, body: NetworkBody) -> Sequence[Entry]:
         """All that is observed and layers can read: images where there are convolutions, else vectors, else an index."""
         seen = self.env.observations
         if body.cnn is not None:
             return [entry for entry in seen if is_image(entry)]
         return [entry for entry in seen if is_vector(entry)] or [entry for entry in seen if is_index(entry)]
-
-    def usual(self, body: NetworkBody) -> Sequence[Entry]:
-        """What stands for `observation` in a role of a loss where the environment has no entry that is called so."""
-        return self._observed(body)
 
     def _reads_one(
         self, name: str, inputs: tuple[Entry, ...], trunk: PipelineTrunk | None, own: OwnLayers | None

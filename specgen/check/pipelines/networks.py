@@ -172,7 +172,7 @@ class NetworkReader:
             if key in known:
                 found.append(known[key])
             elif one == "observation":
-                found += layers.usual(body)
+                found += layers.observed(body)
             else:
                 found += [entry for entry in self.env.actions if one == "action"]
         return found

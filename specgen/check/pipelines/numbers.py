@@ -279,3 +279,8 @@ def fact_of(param: Parameter, *, nonzero: bool) -> Fact:
         tuple(range),
         shared=param.name == "gamma",
     )
+
+
+def nearest_divisor(total: int, wanted: float) -> int:
+    """The divisor of a number that is nearest to another number."""
+    return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - wanted))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import Acting, OnPolicyData, PipelineData, PipelineLoss, PolicyHead
+from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -77,7 +78,7 @@ def _check_columns(data: OnPolicyData, name: str, notes: list[Note], sink: Sink)
         sink.add(number_rules.DOES_NOT_FIT.at(size.span, message, notes=notes))
     elif count is not None and envs % count.default:
         message = f"{count.default} minibatches of whole environments do not divide num_envs = {envs}"
-        near = min((n for n in range(1, envs + 1) if envs % n == 0), key=lambda n: abs(n - count.default))
+        near = nearest_divisor(envs, count.default)
         sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=f"write {near}"))
 
 
@@ -85,16 +86,16 @@ def _recurrent(losses: tuple[PipelineLoss, ...]) -> Iterator[tuple[str, Layers]]
     """The networks and trunks with a recurrent layer, by name."""
     for loss in losses:
         for network in loss.networks:
-            yield from _of(network.name, network.layers)
+            for name, layers in _of(network.name, network.layers):
+                if layers.recurrence is not None:
+                    yield name, layers
 
 
 def _of(name: str, layers: Layers) -> Iterator[tuple[str, Layers]]:
-    """The recurrent layers of a network, and of the trunks that it stands on."""
+    """The layers of the trunks that a network stands on, and its own, by name."""
     for trunk in layers.trunks:
-        if trunk.layers.recurrence is not None:
-            yield trunk.name, trunk.layers
-    if layers.recurrence is not None:
-        yield name, layers
+        yield trunk.name, trunk.layers
+    yield name, layers
 
 
 def _check_dropout(
@@ -107,8 +108,7 @@ def _check_dropout(
         for network in loss.networks:
             if not isinstance(network.head, PolicyHead):
                 continue
-            own = ((one.name, one.layers) for one in network.layers.trunks)
-            for name, layers in (*own, (network.name, network.layers)):
+            for name, layers in _of(network.name, network.layers):
                 if layers.dropout is not None and layers.dropout.default > 0:
                     span = file.key_span(*path, "networks", name, "dropout")
                     message = f"`{loss.loss.name}` weighs actions by their log-probability, and `{name}` is another network at each call"

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
-from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineData, PipelineLoss, RecordedData
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_workers as rules
 from specgen.diagnostics.rules import pipelines as form_rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 
@@ -58,8 +56,7 @@ def read_workers(
         return None
     if data is not None and data.num_envs.default % count.default:
         message = f"{count.default} workers do not divide num_envs = {data.num_envs.default}"
-        near = [n for n in range(1, int(data.num_envs.default) + 1) if data.num_envs.default % n == 0]
-        best = min(near, key=lambda n: abs(n - count.default))
+        best = nearest_divisor(int(data.num_envs.default), count.default)
         notes = [Note("the environments", data.num_envs.span)]
         help = f"write `{kind}: {best}`"
         sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=help))
@@ -75,15 +72,7 @@ def check_workers(
     sink: Sink,
 ) -> None:
     """Report what does not bear batches of one worker after the other."""
-    if workers is None:
-        return
-    networks = tuple(network for loss in losses for network in loss.networks)
-    if are_recurrent(networks) and "is_init" not in env.entries:
-        message = "workers of a recurrent policy need an environment that says where episodes begin"
-        help = "put `InitTracker`, of specgen_std/transforms/init_tracker, into the chain"
-        place = file.key_span(*path, "workers")
-        sink.add(schema_rules.NOT_AVAILABLE.at(place, message, help=help))
-    if workers.sync:
+    if workers is None or workers.sync:
         return
     span = file.key_span(*path, "workers", "sync")
     for loss in losses:

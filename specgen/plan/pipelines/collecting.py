@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline, RecordedData
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.code import Code, using
@@ -27,8 +26,6 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
         uses = [what, "partial", name, pipeline.env.name]
         words = [f"partial({', '.join((name, *given))})", "self.policy", *_counted(workers)]
         further = list(_sent(workers))
-        if are_recurrent(pipeline.networks):
-            further.append("auto_register_policy_transforms=True")
     words += [f"frames_per_batch={number} * config.{data.num_steps.name}", "total_frames=-1", *further]
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:
