@@ -214,8 +214,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             if isinstance(entry, str) and entry.startswith("env."):
                 found += self._group_keys(env, entry.removeprefix("env."), dtypes)
             else:
-                self._checked(env, [entry], dtypes, groups)
-                found.append(entry)
+                found += self._checked(env, [entry], dtypes, groups)
         return list(dict.fromkeys(found))
 
     def _named(
@@ -368,8 +367,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self.__dict__.update({name: original.__dict__[name] for name in _nothing_bound()})
 
     def _rebind(self) -> None:
-        container = self.container
-        if container is not None:
+        if (container := self.container) is not None:
             container.empty_cache()
         self.empty_cache()
 

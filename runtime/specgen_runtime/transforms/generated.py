@@ -329,8 +329,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return tensordict
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
-        known = self._known_pairs
-        if known is None:
+        if (known := self._known_pairs) is None:
             known = self.__dict__["_known_pairs"] = list(super()._pairs())
         return known
 
@@ -357,8 +356,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         Raises:
             ValueError: the moment before has another batch size.
         """
-        before = self._moment_before
-        if before is None:
+        if (before := self._moment_before) is None:
             return self._reset(moment, moment)
         if before.batch_size != moment.batch_size:
             raise ValueError(
