@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
     Exploration,
-    OnPolicyData,
-    PipelineData,
     PipelineLoss,
     PipelineNetwork,
     PolicyHead,
     QValueHead,
-    RecordedData,
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion

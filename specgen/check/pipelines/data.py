@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.pipelines.model import (
-    Amount,
+from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
-    PipelineLoss,
     RecordedData,
     ReplayData,
     SamplerKind,
-    Setting,
 )
+from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import OnPolicy, Pipeline, Recorded, Replay, Sampler
+from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_data import OnPolicy, Recorded, Replay, Sampler
 
 _KINDS = ("on_policy", "replay", "recorded")
 

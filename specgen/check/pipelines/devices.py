@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import Devices, PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.model import Devices
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules

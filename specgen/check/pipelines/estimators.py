@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import dotted
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import (
-    Estimation,
-    OnPolicyData,
-    PipelineData,
-    PipelineLoss,
-    Setting,
-)
+from specgen.check.pipelines.model import Estimation, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import pipeline_groups as group_rules

@@ -13,6 +13,7 @@ from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.bonuses import BonusReader
 from specgen.check.pipelines.data import DataReader, discounted
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
@@ -23,16 +24,7 @@ from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
-from specgen.check.pipelines.model import (
-    Acting,
-    CheckedPipeline,
-    OnPolicyData,
-    PipelineData,
-    PipelineLoss,
-    PipelineOptimizer,
-    RecordedData,
-    ReplayData,
-)
+from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader

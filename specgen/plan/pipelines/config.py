@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, RecordedData, ReplayData, Setting
+from specgen.check.pipelines.model import CheckedPipeline, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
 from specgen.plan.model import Field

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
-    OnPolicyData,
     PipelineLoss,
     PipelineNetwork,
     PipelineOptimizer,
     PolicyHead,
     QValueHead,
-    RecordedData,
-    ReplayData,
 )
 from specgen.code import Code, using
 from specgen.literals import literal

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import (
-    Amount,
-    CheckedPipeline,
-    OnPolicyData,
-    RecordedData,
-    ReplayData,
-    Setting,
-)
+from specgen.check.pipelines.model import Amount, CheckedPipeline, Setting
 from specgen.code import using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     FeatureHead,
-    OnPolicyData,
     PipelineLoss,
     PolicyHead,
     QValueHead,
-    RecordedData,
     ValueHead,
 )
 from specgen.code import Code, using
