@@ -25,7 +25,13 @@ class OnPolicyData:
 
 @dataclass(frozen=True)
 class ReplayData:
-    """A replay buffer, and how it is filled and sampled; `gamma` discounts the rewards of `n_step` steps."""
+    """A replay buffer, and how it is filled and sampled.
+
+    Attributes:
+        gamma: discounts the rewards of `n_step` steps.
+        slice_length: how many steps of an episode are drawn together; None where frames are drawn one by one.
+        recorded: the folder of the transitions that it holds at first; None where it is empty then.
+    """
 
     num_envs: Setting
     num_steps: Setting
@@ -39,6 +45,13 @@ class ReplayData:
     beta: Amount | None = None
     n_step: Setting | None = None
     gamma: Setting | None = None
+    slice_length: Setting | None = None
+    recorded: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """How the schema calls such data."""
+        return "replay" if self.recorded is None else "online_and_recorded"
 
 
 @dataclass(frozen=True)

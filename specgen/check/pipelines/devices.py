@@ -110,7 +110,7 @@ def _check_storage(
         return
     where = "files" if data.storage == "memmap" else "the memory of the CPU"
     message = f"`data` is on {devices.data}, and a buffer with `storage: {data.storage}` lies in {where}"
-    said = find(file.root, (*path, "data", "replay", "storage"))
+    said = find(file.root, (*path, "data", data.kind, "storage"))
     notes = [] if said is None else [Note("the storage", said.span)]
     help = "write `storage: device`, or leave `data` out of `device`"
     sink.add(rules.STORAGE.at(file.span(*path, "device", "data"), message, notes=notes, help=help))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
@@ -20,6 +21,7 @@ from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
 ScaleKind = Literal["state", "parameter", "fixed"]
+ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck"]
 Sharing = Literal["group", "agent", "all"]
 
 
@@ -159,10 +161,15 @@ class PipelineNetwork:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise."""
+    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise.
 
-    kind: Literal["epsilon_greedy", "gaussian"]
+    Attributes:
+        settings: the other numbers of noise that drifts, by keyword.
+    """
+
+    kind: ExplorationKind
     amount: Amount
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
