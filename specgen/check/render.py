@@ -119,7 +119,8 @@ _NO_NUMBERS: Final = frozenset({"kind", "color", "outline", "text", "width", "he
 
 def _given(shape: Any) -> Iterator[tuple[str, Any]]:
     """The fields that a shape was given, by the names that they have in a schema; where it is drawn first."""
-    for name, alias in _in_order(type(shape)):
+    kind: Any = type(shape)
+    for name, alias in _in_order(kind):
         if name in shape.model_fields_set:
             yield alias, getattr(shape, name)
 

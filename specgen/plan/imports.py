@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
+from typing import Any
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
@@ -72,12 +73,13 @@ def names_used(part: object) -> set[str]:
 
 
 def _add_names_used(part: object, found: set[str]) -> None:
+    kind: Any = part.__class__
     if isinstance(part, Code):
         found |= part.uses
     elif isinstance(part, (tuple, list)):
         for each in part:
             _add_names_used(each, found)
-    elif (fields := _fields(part.__class__)) is not None:
+    elif (fields := _fields(kind)) is not None:
         if isinstance(part, CallPlan):
             found.add(part.function)
         elif isinstance(part, FunctionPlan):
@@ -94,9 +96,9 @@ _PLAIN = frozenset((str, bool, int, float, type))
 
 
 @cache
-def _fields(part: type) -> Callable[[object], tuple[object, ...]] | None:
+def _fields(kind: type) -> Callable[[object], tuple[object, ...]] | None:
     """What reads all fields of a part of a plan at once; None for what has none."""
-    names = tuple(getattr(part, "__dataclass_fields__", ()))
+    names = tuple(getattr(kind, "__dataclass_fields__", ()))
     # with the class behind them, so that one field is a tuple, too
     return attrgetter(*names, "__class__") if names else None
 
