@@ -9,13 +9,10 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.done import DoneSet
-from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TRAJECTORY_KEY", "TrajectoryNumbers", "ended", "split_trajectories"]
-
-TRAJECTORY_KEY = ("collector", "traj_ids")
-"""Where the number of each row's trajectory stands, int64 of the batch's shape."""
+__all__ = ["TrajectoryNumbers", "ended", "split_trajectories"]
 
 
 class TrajectoryNumbers:

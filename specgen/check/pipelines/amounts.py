@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
     CheckedPipeline,
     Estimation,
-    OnPolicyData,
-    PipelineData,
     PipelineLoss,
     PipelineOptimizer,
-    RecordedData,
-    ReplayData,
     Setting,
     TargetUpdates,
 )

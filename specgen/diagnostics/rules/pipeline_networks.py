@@ -53,11 +53,17 @@ SEQUENCES = Rule(
     "a recurrent network without sequences",
     """\
 A recurrent network learns from sequences: on-policy data, several steps of each environment, and minibatches of whole
-environments. From single steps, as a replay buffer and recorded data give them, no gradient reaches the step before.
+environments; or slices of episodes from a replay buffer. From single steps, as a buffer gives them otherwise, and recorded data,
+no gradient reaches the step before.
 
 ```yaml
 networks: {memory: {gru: 64}, value_network: {trunk: memory, mlp: [64]}}
 data: {replay: {capacity: 100_000, batch_size: 128}}
+```
+
+```yaml
+networks: {memory: {gru: 64}, value_network: {trunk: memory, mlp: [64]}}
+data: {replay: {capacity: 100_000, batch_size: 512, sampler: {slices: {length: 16}}}}      # 32 slices each
 ```
 
 ```yaml
