@@ -130,6 +130,7 @@ _RUNTIME_LOSSES = (
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "exponential_of",
     "input_gradient",
     "is_random_policy",
     "joined_values",
