@@ -233,6 +233,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if any(one.exponential for one in plan.learnables):
+        yield "exponential_of"
     if plan.modules:
         yield "with_methods"
     if plan.bounds:
