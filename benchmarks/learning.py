@@ -133,7 +133,7 @@ def draw(names: Iterable[str], folder: Path, seeds: Sequence[int], path: Path) -
     rows = -(-len(names) // columns)
     figure = matplotlib.figure.Figure(figsize=(4.2 * columns, 3 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flat
-    for name, panel in zip(names, panels, strict=False):  # in this order: the panels that are left stay in the iterator
+    for name, panel in zip(names, panels, strict=False):  # names first: panels that are left stay there
         template = TEMPLATES[name]
         for color, arm in enumerate(ARMS):
             label: str | None = arm
