@@ -68,7 +68,14 @@ def kinds_of_places(program: Program) -> Iterator[tuple[object, ...]]:
                     yield "call", known, callee.receiver is None, len(statement.targets) > 1
                 case Region():
                     carried = [one.result is None for one in statement.carried]
-                    yield "region", inside, statement.kind, statement.backward, statement.mask is None, *carried
+                    yield (
+                        "region",
+                        inside,
+                        statement.kind,
+                        statement.backward,
+                        statement.mask is None,
+                        *carried,
+                    )
             for expr in expressions(statement):
                 for node in expr.nodes():
                     yield "expression", inside, node.op, node.type.level, node.type.col
