@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9212cc2d456550c11d308aa9fcaf74ee38d86581c1388d8a656b9123b0d56d92
+# specgen: sha256=5148eabbcac28b06001cc37bfcbdbaa1a370bb4087adc05d0a6c3d6bbfe9d21f
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class PPORNDMountainCar:
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
         self.predictor_network = predictor_network().to(self.device)
-        self.target_network = target_network().to(self.device)
+        self.target_network = target_network().to(self.device).requires_grad_(False)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
