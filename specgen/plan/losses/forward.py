@@ -35,6 +35,7 @@ from specgen.code import Code, using
 from specgen.expr import Symbol, Type, Typed
 from specgen.expr.types import Record
 from specgen.literals import literal
+from specgen.plan.losses.coefficients import order_of_parts
 from specgen.plan.losses.conditions import where_needed
 from specgen.plan.model import Line
 from specgen.precedence import ATOM, LAMBDA, OR, TERNARY
@@ -293,7 +294,8 @@ class ForwardPrinter:
         distribution = self.value(read.distribution)
         given = [self._scored_value(part) for part in read.given]
         n = self._count(read.count)
-        arguments = [*given, n] if n.text else given
+        parts = order_of_parts(self._loss) if read.function == "entropies" else ()
+        arguments = [*given, *([n] if n.text else ()), *parts]
         text = f"{distribution.at(ATOM)}.{read.function}({', '.join(map(str, arguments))})"
         return using(text, *distribution.uses, *(name for one in arguments for name in one.uses))
 
