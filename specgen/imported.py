@@ -56,7 +56,7 @@ _RUNTIME_TRANSFORMS = {
     "dtypes": ("ANY_DTYPES", "FLOAT_DTYPES", "NUMBER_DTYPES"),
     "follows": ("Follows",),
     "generated": ("INPUTS", "GeneratedTransform"),
-    "keys": ("leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
+    "keys": ("in_order", "leaf_name", "normal_key", "normal_keys", "rename_leaf", "sibling"),
     "like": ("bounded_like", "flag_like", "shaped_like", "unbounded_like"),
     "outer": ("choices_like",),
     "python": ("GivenRows", "ObjectOfRows", "PythonTransform", "ReadRows", "python_object"),

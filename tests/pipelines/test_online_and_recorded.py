@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_noise_drifts_within_episodes() -> None:
     """The noise of a step is near that of the step before, and begins anew with each episode."""
     config = small_config(module, random_frames=0, num_steps=300, sigma=1.0, dt=0.04)
     parts = module.DDPGPendulumRecorded(config)
-    batch = parts.collector.next()
+    batch: Any = parts.collector.next()
     noise = batch["_ou_prev_noise"].squeeze(-1)
     assert (batch["_ou_steps"][:, :3] == torch.tensor([1, 2, 3])).all()
     begins = batch["is_init"].squeeze(-1)

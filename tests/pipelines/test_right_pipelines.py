@@ -55,6 +55,15 @@ RIGHT: dict[str, tuple[str, str]] = {
     data: {replay: {sampler: {prioritized: {alpha: 0.6, beta: "linear(0.4, 1.0)"}}}}
 """,
     ),
+    "values that stay as they were": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    networks: {critic_network: {frozen: true}}
+    terms: [loss_objective]
+    optimizer: {critic: drop}
+""",
+    ),
     "slices for a memory": (
         DQN,
         """\

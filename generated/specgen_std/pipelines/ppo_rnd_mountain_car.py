@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32cab8737a16193f11e2b38c8ace3dc8ee32804c0b75b92ab7271be87d62874c
+# specgen: sha256=9311861875ecb85f410698dc113089ec98570f5781550ecef493b3c7c5a8db87
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class PPORNDMountainCar:
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
         self.predictor_network = predictor_network().to(self.device)
-        self.target_network = target_network().to(self.device)
+        self.target_network = target_network().to(self.device).requires_grad_(False)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1

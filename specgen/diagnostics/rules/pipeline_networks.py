@@ -1,4 +1,4 @@
-"""SG575 to SG578, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+"""SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
 
 from __future__ import annotations
 
@@ -130,4 +130,25 @@ loss: {ClipPPOLoss: {}}
 """,
     severity="warning",
     without="Ratios are far from 1 before anything was learned, and clipping throws most of the batch away.",
+)
+
+NOTHING_TRAINED = Rule(
+    "SG587",
+    "a term of frozen networks only",
+    """\
+A frozen network keeps its first weights. A term that nothing else follows from is computed in each update, and moves nothing.
+
+```yaml
+networks: {actor_network: {mlp: [64]}, critic_network: {mlp: [64], frozen: true}}
+loss: {ClipPPOLoss: {}}
+```
+
+```yaml
+networks: {actor_network: {mlp: [64]}, critic_network: {mlp: [64], frozen: true}}
+loss: {ClipPPOLoss: {}}
+terms: [loss_objective, loss_entropy]
+```
+""",
+    severity="warning",
+    without="Nothing is raised: the term's loss stays where it is, and the log shows it as if it were trained.",
 )

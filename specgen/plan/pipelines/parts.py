@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
+from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
     PipelineLoss,
@@ -53,10 +53,10 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part("drawing", _generator("loss", learning))
     for trunk in trunks_of(pipeline.networks):
         made = call_of_trunk(trunk)
-        yield made_part(trunk.name, using(f"{made}.to({learning})", *made.uses))
+        yield made_part(trunk.name, using(f"{made}.to({learning}){_frozen(trunk)}", *made.uses))
     for network in pipeline.networks:
         made = call_of(network, "drawing" if drawing and apart else "exploring")
-        yield _network(pipeline, network, using(f"{made}.to({learning})", *made.uses))
+        yield _network(pipeline, network, using(f"{made}.to({learning}){_frozen(network)}", *made.uses))
     if not apart:
         yield from _acting(pipeline)
     if drawing and not apart:
@@ -91,6 +91,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part("collector", collector_made(pipeline))
         yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
     yield from _data(pipeline)
+
+
+def _frozen(network: PipelineNetwork | PipelineTrunk) -> str:
+    """What stands behind a network whose weights stay as they are."""
+    return ".requires_grad_(False)" if network.layers.frozen else ""
 
 
 def _network(pipeline: CheckedPipeline, network: PipelineNetwork, made: Code) -> Code:
@@ -248,7 +253,8 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        whole = all(one.role.trains for one in loss.networks)
+        whole = all(one.role.trains and not one.layers.frozen for one in loss.networks)
+        whole = whole and not any(trunk.layers.frozen for trunk in trunks_of(loss.networks))
         whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
         if whole and len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
