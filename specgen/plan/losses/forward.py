@@ -32,7 +32,7 @@ from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
-from specgen.expr import Symbol, Type, Typed
+from specgen.expr import Symbol, Type
 from specgen.expr.types import Record
 from specgen.literals import literal
 from specgen.plan.losses.coefficients import order_of_parts
