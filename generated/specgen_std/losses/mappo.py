@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d614e0c2906f23b3df852e124140a575585ced54ab17fe7537e8c9d3dbb74d81
+# specgen: sha256=f92c8cfaba6111dc69b1d727be2e24a66fa6c214f4cfdbd94dec5bdff59d51da
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ class MAPPOLoss(ClipPPOLoss):
         advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None | PartWeights = None,
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
         log_explained_variance: bool = True, normalize_advantage: bool = True,
         normalize_advantage_exclude_dims: Sequence[int] = (-2,), delay_actor: bool = False,
         max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,
@@ -914,7 +914,7 @@ class IPPOLoss(MAPPOLoss):
         advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None | PartWeights = None,
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
         log_explained_variance: bool = True, normalize_advantage: bool = True,
         normalize_advantage_exclude_dims: Sequence[int] = (-2,), delay_actor: bool = False,
         max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1bb96577f025be1d2558d12cc4ce25dff9ca6ad65925c90a0f329e622771a99e
+# specgen: sha256=f9debc9aca4f947a65a164cf8d393811de9ebe5cbf18a27117dd5b0c365298ff
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class PPOLoss(LossModule):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float | None | PartWeights = None, log_explained_variance: bool = True,
+        entropy_coeff: PartWeights | float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
@@ -819,7 +819,7 @@ class ClipPPOLoss(PPOLoss):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None | PartWeights = None,
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
         log_explained_variance: bool = True, normalize_advantage: bool = False,
         normalize_advantage_exclude_dims: Sequence[int] = (), delay_actor: bool = False,
         max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,
@@ -1369,7 +1369,7 @@ class KLPENPPOLoss(PPOLoss):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float | None | PartWeights = None, log_explained_variance: bool = True,
+        entropy_coeff: PartWeights | float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None, dtarg: float = 0.01,
         beta: float = 1.0, increment: float = 2.0, decrement: float = 0.5, samples_mc_kl: int = 1,

@@ -38,7 +38,7 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
         if kept.parts:
             taken = using(f"{taken} | tuple[float, float]", *taken.uses)
         if kept.by_part:
-            taken = using(f"{taken} | PartWeights", "PartWeights", *taken.uses)
+            taken = using(f"PartWeights | {taken}", "PartWeights", *taken.uses)
         if kept.true_is is not None:
             taken = using(f"bool | {taken}", *taken.uses)
     made = LossParamPlan(param.name, taken, param.default, attributes, param.name in loss.fixed)

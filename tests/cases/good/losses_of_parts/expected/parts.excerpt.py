@@ -21,7 +21,7 @@ class BonusLoss(LossModule):
     # ...
 
     def __init__(
-        self, actor_network: nn.Module, *, weight: float | PartWeights = 0.1, samples: int = 1,
+        self, actor_network: nn.Module, *, weight: PartWeights | float = 0.1, samples: int = 1,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
