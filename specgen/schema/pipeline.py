@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
+from specgen.schema.pipeline_data import Data
 from specgen.schema.pipeline_networks import NetworkBody, Quantity
 from specgen.schema.pipeline_workers import Workers
 
@@ -79,87 +80,6 @@ class Estimating(Declaration):
     multi_agent_gae: EstimatorNumbers | None = None
     vtrace: EstimatorNumbers | None = None
     when: Literal["batch", "epoch"] = "batch"
-
-
-class OnPolicy(Declaration):
-    """Batches of what the present policy did, gone through several times.
-
-    Attributes:
-        num_envs: environments side by side.
-        num_steps: steps of each between two updates of the policy.
-        epochs: passes over each batch.
-        minibatch_size: frames of an update.
-        minibatches: how many of them there are in a pass; in place of `minibatch_size`.
-        until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
-    """
-
-    num_envs: Quantity | None = None
-    num_steps: Quantity | None = None
-    epochs: Quantity | None = None
-    minibatch_size: Quantity | None = None
-    minibatches: Quantity | None = None
-    until: str | None = None
-
-
-class Prioritized(Declaration):
-    """Frames are drawn by priority to the power `alpha`, and weighted with the power `beta`."""
-
-    alpha: Quantity | None = None
-    beta: Quantity | None = None
-
-
-class Sampler(Declaration):
-    """How frames are drawn, in full."""
-
-    prioritized: Prioritized | None = None
-
-
-class Replay(Declaration):
-    """A replay buffer.
-
-    Attributes:
-        num_envs: environments side by side.
-        num_steps: steps of each between two rounds of updates.
-        capacity: how many frames it holds.
-        batch_size: frames of an update.
-        warm_up_frames: frames before the first update.
-        updates: updates for each batch that is collected.
-        storage: where it lies.
-        sampler: how frames are drawn.
-        n_step: steps whose rewards are summed.
-    """
-
-    num_envs: Quantity | None = None
-    num_steps: Quantity | None = None
-    capacity: Quantity | None = None
-    batch_size: Quantity | None = None
-    warm_up_frames: Quantity | None = None
-    updates: Quantity | None = None
-    storage: Literal["memory", "memmap", "device"] = "memory"
-    sampler: Annotated[
-        Literal["uniform", "without_replacement"] | Sampler, Field(union_mode="left_to_right")
-    ] = "uniform"
-    n_step: Quantity | None = None
-
-
-class Recorded(Declaration):
-    """Data that are there already.
-
-    Attributes:
-        path: a folder with a tensordict that was saved with `memmap`.
-        batch_size: frames of an update.
-    """
-
-    path: str | None = None
-    batch_size: Quantity | None = None
-
-
-class Data(Declaration):
-    """Where the data come from; one of these."""
-
-    on_policy: OnPolicy | None = None
-    replay: Replay | None = None
-    recorded: Recorded | None = None
 
 
 class Soft(Declaration):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Acting,
@@ -13,8 +14,6 @@ from specgen.check.pipelines.model import (
     PipelineData,
     PipelineLoss,
     PipelineNetwork,
-    PolicyHead,
-    QValueHead,
     RecordedData,
 )
 from specgen.check.pipelines.numbers import Numbers

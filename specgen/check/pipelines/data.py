@@ -19,7 +19,8 @@ from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import OnPolicy, Pipeline, Recorded, Replay, Sampler
+from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_data import OnPolicy, Recorded, Replay, Sampler
 
 _KINDS = ("on_policy", "replay", "recorded")
 

@@ -8,14 +8,9 @@ from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.model import (
-    Acting,
-    PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
-)
+from specgen.check.pipelines.model import Acting, PipelineLoss, PipelineNetwork
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules

@@ -13,7 +13,8 @@ from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
+from specgen.check.pipelines.heads_model import PolicyHead
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given
 from specgen.check.unseen import unseen

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
-from specgen.check.model import AgentGroup, Entry
+from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
-from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import Head
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.workers_model import CollectingWorkers
@@ -18,7 +18,6 @@ from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
 SettingKind = Literal["int", "float"]
-ScaleKind = Literal["state", "parameter", "fixed"]
 Sharing = Literal["group", "agent", "all"]
 SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
@@ -64,65 +63,6 @@ class Amount:
     def name(self) -> str:
         """The setting's name."""
         return self.setting.name
-
-
-@dataclass(frozen=True)
-class PolicyHead:
-    """The head of a policy: parameters of a distribution over the action.
-
-    Attributes:
-        family: which distribution.
-        action: what is drawn.
-        scale: of a normal one: a head of its own, a trained number, or one that stays.
-        value: that number.
-        mask: the key of what says which actions are allowed.
-        log_prob_key: under which the log-probability of what is drawn is stored; None where nobody reads it.
-    """
-
-    family: Family
-    action: Entry
-    scale: ScaleKind | None = None
-    value: Setting | None = None
-    mask: Key | None = None
-    log_prob_key: Key | None = None
-
-    @property
-    def parameter_keys(self) -> tuple[Key, ...]:
-        """Where the parameters of the distribution stand: beside the action."""
-        return tuple((*self.action.key[:-1], name) for name in self.family.parameters)
-
-
-@dataclass(frozen=True)
-class ValueSupport:
-    """The values whose probabilities a network gives: how many, the lowest and the highest."""
-
-    atoms: Setting
-    low: Setting
-    high: Setting
-
-
-@dataclass(frozen=True)
-class QValueHead:
-    """The head of a network of action values: one for each action, or its distribution over a support; the largest is chosen."""
-
-    action: Entry
-    mask: Key | None = None
-    support: ValueSupport | None = None
-
-
-@dataclass(frozen=True)
-class ValueHead:
-    """The head of any other network: one entry."""
-
-    key: Key
-
-
-@dataclass(frozen=True)
-class FeatureHead:
-    """The head of a module of tensors: numbers that only its loss knows."""
-
-
-Head = PolicyHead | QValueHead | ValueHead | FeatureHead
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,18 @@ from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
-from specgen.check.pipelines.layers import LayersReader
-from specgen.check.pipelines.layers_model import PipelineTrunk
-from specgen.check.pipelines.losses import LossArguments
-from specgen.check.pipelines.model import (
+from specgen.check.pipelines.heads_model import (
     FeatureHead,
     Head,
-    PipelineNetwork,
     PolicyHead,
     QValueHead,
     ScaleKind,
-    Setting,
     ValueHead,
 )
+from specgen.check.pipelines.layers import LayersReader
+from specgen.check.pipelines.layers_model import PipelineTrunk
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink

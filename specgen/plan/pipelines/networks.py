@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from specgen.check.model import Entry
+from specgen.check.pipelines.heads_model import FeatureHead, PolicyHead, QValueHead, ValueHead
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
-from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.model import PipelineNetwork
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.literals import literal

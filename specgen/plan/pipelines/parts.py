@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
 from specgen.check.pipelines.model import (
     CheckedPipeline,
@@ -11,8 +12,6 @@ from specgen.check.pipelines.model import (
     PipelineLoss,
     PipelineNetwork,
     PipelineOptimizer,
-    PolicyHead,
-    QValueHead,
     RecordedData,
     ReplayData,
 )

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
+from specgen.check.pipelines.heads_model import FeatureHead, PolicyHead, QValueHead, ValueHead
 from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import (
-    CheckedPipeline,
-    FeatureHead,
-    OnPolicyData,
-    PipelineLoss,
-    PolicyHead,
-    QValueHead,
-    RecordedData,
-    ValueHead,
-)
+from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, PipelineLoss, RecordedData
 from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import key_text
