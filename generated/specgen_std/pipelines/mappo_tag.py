@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=78e2cfae7d25f4b543b68bd7114a602395917a4435b8cf7ab199f1002481d35a
+# specgen: sha256=e3990d73924f712ba337aea7d5b751cc4cb6a33c86af91246a75ca31c947421e
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -181,11 +181,9 @@ class MAPPOTag:
         ("agent", "action"),
         ("adversary", "advantage"),
         ("adversary", "value_target"),
-        ("adversary", "state_value"),
         ("adversary", "action_log_prob"),
         ("agent", "advantage"),
         ("agent", "value_target"),
-        ("agent", "state_value"),
         ("agent", "action_log_prob"),
     )
 

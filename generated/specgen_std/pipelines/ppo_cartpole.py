@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3fc83cb6efe2295cc01996e0d788bc3229dea076f9ca8c0c3bb9139e6d18a8a2
+# specgen: sha256=a7a166ffa498cb578e5129facab24ac54c34dc7f946fa5549765740b01084014
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPole:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=09344be04e6af9f3bdb8c6c533f57b273aa3e4aa77af610434a6a713989fcbd4
+# specgen: sha256=31a98312e16710d802326becfe71667c5f4a9289549f915600676f21e4a63509
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPoleGym:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

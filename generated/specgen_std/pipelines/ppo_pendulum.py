@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c90d73fc81b97c08d6e3d1240f56b2be7ffbc9297f6b8a89dae353c79ee5270c
+# specgen: sha256=0ec114b5592469155c6305f1560ddd7f6f2d67dfd8d781d73d803fbb7b37a0fe
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -142,7 +142,6 @@ class PPOPendulum:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9212cc2d456550c11d308aa9fcaf74ee38d86581c1388d8a656b9123b0d56d92
+# specgen: sha256=ae6b0c05c4582f42384f5d2e6067e66f066931dec033ded70cf17f56deaa9fd6
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -154,7 +154,6 @@ class PPORNDMountainCar:
         ("next", "observation"),
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=35bd286eb4eba4f6d859a3e36f75844d3f9c9ee3415f714af872ae2bf1a27d6b
+# specgen: sha256=b3557c0427604ea369d4e9d821e714962302f3d980273f069d5b621df13ae753
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -155,7 +155,6 @@ class PPOTaxi:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

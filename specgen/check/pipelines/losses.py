@@ -13,12 +13,13 @@ from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import PolicyHead
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
-from specgen.check.pipelines.when_given import Given
+from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -142,12 +143,7 @@ def _arguments(
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
     values = {param.name: _default(param) for param in loss.params}
     made = LossArguments(name, group, loss, keys, {}, {}, values, place)
-    asked = {
-        symbol.path.rsplit(".", 1)[-1]
-        for condition in loss.when.values()
-        for symbol in condition.symbols_read
-        if ".nonzero." in symbol.path
-    }
+    asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = params.get(key.text)
@@ -228,6 +224,7 @@ def with_networks(
             sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
     if mine:
         terms = tuple(term for term in terms if term in mine)
+    _check_sum(found, file, sink)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
     roles = loss.networks_by_name
     names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
@@ -263,11 +260,25 @@ def with_networks(
         targets=tuple(network.name for network in networks if given.target(network.role.name)),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),
+        unread=frozenset(role.name for role in loss.roles if not given.holds(role.when)),
         span=file.key_span(*found.place),
     )
+
+
+def _check_sum(found: LossArguments, file: SchemaFile, sink: Sink) -> None:
+    """Report an argument with which terms are no single numbers."""
+    means = found.loss.means
+    if means is None:
+        return
+    value = found.values.get(means.by)
+    if isinstance(value, str) and means.dims.get(value, ()) is None:
+        others = " or ".join(f"`{name}`" for name, dims in means.dims.items() if dims is not None)
+        message = f"with `{means.by}: {value}` the terms of `{found.loss.name}` are no single numbers"
+        span = file.span(*found.place, means.by)
+        sink.add(conversation_rules.NOT_A_NUMBER.at(span, message, help=f"write {others}"))
 
 
 def is_on_policy(loss: PipelineLoss) -> bool:
     """Whether a loss weighs an advantage with the log-probability of what a policy did."""
     weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-    return weighs and any(isinstance(network.head, PolicyHead) for network in loss.networks)
+    return weighs and any(isinstance(network.head, PolicyHead | ModelHead) for network in loss.networks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from specgen.check.losses.model import CheckedLoss, LossNetwork
+from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.env_model import PipelineEnv
@@ -16,6 +16,9 @@ from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
+
+GROUP_ADVANTAGE = "mc_advantage"
+"""The estimator that compares the answers to one prompt; it is no loss's own."""
 
 SettingKind = Literal["int", "float"]
 Sharing = Literal["group", "agent", "all"]
@@ -135,6 +138,7 @@ class PipelineLoss:
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
         targets: the networks that have target parameters.
+        unread: the roles that it does not read with these arguments.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
         span: where the pipeline names it.
@@ -156,6 +160,7 @@ class PipelineLoss:
     span: Span
     estimation: Estimation | None = None
     each: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
 
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
@@ -172,6 +177,15 @@ class PipelineLoss:
     def terms_by_name(self) -> Mapping[str, str]:
         """Its terms, by their names in the pipeline."""
         return {f"{self.name}.{one}" if self.name else one: one for one in self.terms}
+
+    @property
+    def estimated(self) -> tuple[LossRole, ...]:
+        """The roles that its value estimator writes before it."""
+        estimation = self.estimation
+        if estimation is None or estimation.when is None:
+            return ()
+        written = ("advantage",) if estimation.kind == GROUP_ADVANTAGE else ()
+        return tuple(role for role in self.loss.roles if role.missing == "estimate" or role.name in written)
 
     @property
     def trainable(self) -> tuple[str, ...]:
@@ -201,13 +215,26 @@ class Estimation:
 
 @dataclass(frozen=True)
 class OnPolicyData:
-    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None."""
+    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one."""
 
     num_envs: Setting
     num_steps: Setting
     epochs: Setting
     minibatch_size: Setting | None
     minibatches: Setting | None
+    accumulate: Setting | None = None
+
+    @property
+    def frames(self) -> int:
+        """The frames of a batch."""
+        return int(self.num_envs.default * self.num_steps.default)
+
+    @property
+    def frames_of_update(self) -> int:
+        """The frames of an update."""
+        if self.minibatch_size is not None:
+            return int(self.minibatch_size.default)
+        return self.frames // (1 if self.minibatches is None else int(self.minibatches.default))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from specgen.check.pipelines.model import CheckedPipeline, RecordedData
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
+from specgen.plan.pipelines.language_models import given_to
 
 
 def made_part(name: str, value: Code) -> Code:
@@ -23,11 +24,11 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
     recurrent = are_recurrent(pipeline.networks)
     if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
-        made = _env(pipeline.env, f"config.{data.num_envs.name}", place)
+        made = _env(pipeline, pipeline.env, f"config.{data.num_envs.name}", place)
         yield made_part("env", _with_states(pipeline.env, made) if recurrent else made)
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
-    made = _env(pipeline.eval_env, f"config.{limits.episodes.name}", place)
+    made = _env(pipeline, pipeline.eval_env, f"config.{limits.episodes.name}", place)
     yield made_part("eval_env", _with_states(pipeline.eval_env, made) if recurrent else made)
 
 
@@ -39,10 +40,10 @@ def _with_states(env: PipelineEnv, made: Code) -> Code:
     return using(whole, *made.uses, "with_primers", "TransformedEnv", "InitTracker")
 
 
-def _env(env: PipelineEnv, size: str, device: str) -> Code:
+def _env(pipeline: CheckedPipeline, env: PipelineEnv, size: str, device: str) -> Code:
     """So many of an environment, as one."""
     name, words = env_words(env, size, device)
-    return using(f"{name}({', '.join(words)})", name, env.name)
+    return using(f"{name}({', '.join((*given_to(pipeline, env), *words))})", name, env.name)
 
 
 def env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:

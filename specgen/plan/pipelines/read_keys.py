@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
-from specgen.check.pipelines.heads_model import FeatureHead, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, PipelineLoss, RecordedData
 from specgen.code import Code, using
@@ -51,6 +51,8 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
             found[entry.key] = None
             if entry.role != "action" and reading:
                 found["next", *entry.key] = None
+        if isinstance(network.head, ModelHead):
+            found |= dict.fromkeys(network.head.reads_tokens)
         if isinstance(network.head, PolicyHead | QValueHead):
             found[network.head.action.key] = None
             if network.head.mask is not None:
@@ -60,7 +62,9 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     for loss in pipeline.losses:
         written, read = set(_written_before(loss)), _read_roles(loss)
         for role in loss.loss.roles:
-            if role.key in written and role.name in read:
+            if role.name in loss.unread:
+                continue
+            if role.name in read and (role.key in written or role.key[0] == "next"):
                 found[role.key] = None
             elif role.after and loss in reading:
                 found["next", *role.key] = None
@@ -72,10 +76,11 @@ def _written_before(loss: PipelineLoss) -> Iterator[Key]:
     for network in loss.networks:
         if isinstance(network.head, PolicyHead) and network.head.log_prob_key is not None:
             yield network.head.log_prob_key
+        elif isinstance(network.head, ModelHead):
+            yield from network.head.written
         elif isinstance(network.head, ValueHead) and _estimated_before(loss):
             yield network.head.key
-    if _estimated_before(loss):
-        yield from (role.key for role in loss.loss.roles if role.missing == "estimate")
+    yield from (role.key for role in loss.estimated)
 
 
 def _reads_next(loss: PipelineLoss) -> bool:
@@ -83,7 +88,8 @@ def _reads_next(loss: PipelineLoss) -> bool:
     if any(role.missing == "estimate" for role in loss.loss.roles) and not _estimated_before(loss):
         return True
     values = [part for made in loss.loss.forward for part in parts_of(made.value)]
-    return any(role.after and role.name in _read_roles(loss) for role in loss.loss.roles) or any(
+    read = _read_roles(loss) - loss.unread
+    return any(role.after and role.name in read for role in loss.loss.roles) or any(
         isinstance(value, NetworkCall) and value.record == "next" for value in values
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, PipelineLoss, PipelineOptimizer
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
 from specgen.plan.pipelines.parts import followed, optimizer_part
@@ -49,12 +49,20 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         ),
         steps=tuple((name, tuple(text for _, text in group)) for name, group in steps),
         targets=pipeline.targets is not None,
+        accumulate=pipeline.data.accumulate.name
+        if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
+        else "",
     )
 
 
 def _loss(loss: PipelineLoss) -> LossPlan:
     metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
-    return LossPlan(loss.part("loss"), loss.part("losses"), metrics)
+    return LossPlan(loss.part("loss"), loss.part("losses"), output_of(loss), metrics)
+
+
+def output_of(loss: PipelineLoss) -> str:
+    """The type of what a loss gives."""
+    return f"{loss.loss.name}Output"
 
 
 def _norm(optimizer: PipelineOptimizer) -> str:
