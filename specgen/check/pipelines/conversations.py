@@ -62,7 +62,7 @@ class ConversationsCheck:
             data: where the data come from.
             limits: when it ends; None where that has mistakes.
         """
-        self._refuse_what_is_not_there(data)
+        self._refuse_what_is_not_there()
         networks = [one for loss in losses for one in loss.networks if isinstance(one.head, ModelHead)]
         for loss, values in zip(losses, given, strict=True):
             self._check_loss(loss, values)
@@ -70,6 +70,10 @@ class ConversationsCheck:
             return
         for env in self.envs:
             self._check_models(env, networks)
+            if env.chat is not None and env.chat.source is None:
+                message = f"`{env.name}` has no source of prompts that conversations could begin with"
+                help = "write `source: package.module:function` in its `chat`"
+                self.sink.add(rules.NO_PROMPTS.at(env.span, message, help=help))
         self._check_device(networks[0])
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")
@@ -77,11 +81,9 @@ class ConversationsCheck:
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
-    def _refuse_what_is_not_there(self, data: PipelineData) -> None:
+    def _refuse_what_is_not_there(self) -> None:
         """Report what pipelines around conversations don't have yet."""
         found: dict[tuple[str, ...], str] = {}
-        if not isinstance(data, OnPolicyData):
-            found["data",] = "language models learn from `on_policy` data only"
         if self.pipeline.workers is not None:
             found["workers",] = "workers that hold language models"
         if self.pipeline.reward:

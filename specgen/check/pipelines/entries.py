@@ -128,8 +128,10 @@ def _doc(role: LossRole) -> str:
 
 
 def _help(role: LossRole, key: str, known: set[str]) -> str | None:
-    if role.after and any(one.startswith("log_probs.") for one in known):
+    if "tokens.full" in known and key.startswith("next."):
         return suggestion(key, known) or "put `RetrieveKL: {gen_model: …, ref_model: …}` into the chain"
+    if "tokens.full" in known and role.name == "sample_log_prob":
+        return "leave out `log_probs_key` of the model that acts"
     if role.name == "sample_log_prob":
         return "let the policy be a distribution: `dist: tanh_normal`, `dist: categorical`"
     if role.name in ("terminated", "done") or role.after:

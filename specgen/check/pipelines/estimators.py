@@ -79,30 +79,28 @@ def check_one(file: SchemaFile, path: tuple[str, ...], given: list[str], sink: S
 
 def group_advantage(
     file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, env: PipelineEnv, sink: Sink
-) -> Estimation | None:
-    """The advantages of the answers to one prompt; None after reporting what is wrong with them, or another estimator."""
+) -> Estimation:
+    """The advantages of the answers to one prompt; reports groups without any, and other estimators."""
     assert env.chat is not None
     declared, place = pipeline.value_estimator, (*path, "value_estimator")
-    group, size = env.chat.group, None
-    if declared is not None:
-        given = kinds_given(declared)
-        if not check_one(file, path, given, sink):
-            return None
+    given, group = kinds_given(declared), env.chat.group
+    size = None
+    if declared is not None and check_one(file, path, given, sink):
         if declared.mc_advantage is None:
             message = f"`{given[0]}` is over values of states, and conversations are compared with each other"
             span = file.key_span(*place, given[0])
             help = "write `mc_advantage: {}`, or leave out `value_estimator`"
             sink.add(value_rules.WRONG_ESTIMATOR.at(span, message, help=help))
-            return None
-        size = declared.mc_advantage.group_size
+        else:
+            size = declared.mc_advantage.group_size
         if find(file.root, (*place, "when")) is not None:
             message = "advantages of answers are the same in each pass over them: `when` has no effect"
             span = file.key_span(*place, "when")
             sink.add(value_rules.ESTIMATOR_NUMBER.at(span, message, help="leave it out"))
-    notes = [Note("the environment", env.span)]
     if size is not None and size != group:
         message = f"`group_size` is {size}, and `{env.name}` has {group} conversations about one prompt"
         span = file.span(*place, GROUP_ADVANTAGE, "group_size")
+        notes = [Note("the environment", env.span)]
         help = f"write {group}, or `group: {size}` of the environment"
         sink.add(conversation_rules.GROUP.at(span, message, notes=notes, help=help))
     elif group < 2:

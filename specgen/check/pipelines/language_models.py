@@ -17,6 +17,7 @@ from specgen.diagnostics.rules import llm as llm_rules
 from specgen.diagnostics.rules import llm_chains as chain_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -76,6 +77,10 @@ class LanguageModelReader:
             message = f"`{self.loss}` has no language model as `{name}`"
             help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`"
             self.sink.add(rules.NO_CONVERSATION.at(place, message, help=help))
+            return None
+        if not role.policy:
+            message = f"`{self.loss}` makes likelier what was recorded: not available in pipelines yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(place, message))
             return None
         if body.causal_lm not in self.models:
             found = unseen(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
@@ -28,6 +28,7 @@ from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.source import Sequence as SequenceNode
 from specgen.values import dataclass
 
 
@@ -41,6 +42,7 @@ class LossArguments:
         loss: the loss, with the keys that its roles have in this pipeline.
         keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         settings: numbers, by keyword.
+        pairs: pairs of numbers, by keyword.
         arguments: other values, by keyword.
         values: the value of every parameter of the loss.
         place: where they stand.
@@ -51,6 +53,7 @@ class LossArguments:
     loss: CheckedLoss
     keys: dict[str, Key]
     settings: dict[str, Setting]
+    pairs: dict[str, tuple[Setting, ...]]
     arguments: dict[str, object]
     values: dict[str, object]
     place: tuple[str, ...]
@@ -142,7 +145,7 @@ def _arguments(
 ) -> LossArguments:
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
     values = {param.name: _default(param) for param in loss.params}
-    made = LossArguments(name, group, loss, keys, {}, {}, values, place)
+    made = LossArguments(name, group, loss, keys, {}, {}, {}, values, place)
     asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
     for key, value in node.entries if isinstance(node, MappingNode) else ():
@@ -166,6 +169,9 @@ def _arguments(
                 numbers.settings.pop(setting.name, None)
             else:
                 made.settings[key.text] = setting
+        elif isinstance(value, SequenceNode) and len(value.items) == len(_parts_of(loss, key.text)):
+            made.pairs[key.text] = tuple(_pair(name, loss, place, key.text, param, numbers))
+            made.values[key.text] = tuple(one.default for one in made.pairs[key.text])
         else:
             made.arguments[key.text] = made.values[key.text] = check_argument(param, value, loss.name, sink)
     for name, param in params.items():
@@ -174,6 +180,25 @@ def _arguments(
             help = f"write `{loss.name}: {{{name}: …}}`"
             sink.add(schema_rules.MISSING_FIELD.at(file.key_span(*place), message, help=help))
     return made
+
+
+def _parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
+    """The parts of a parameter that is a number or a pair."""
+    return loss.coefficients[param].parts if param in loss.coefficients else ()
+
+
+def _pair(
+    owner: str, loss: CheckedLoss, place: tuple[str, ...], name: str, param: Parameter, numbers: Numbers
+) -> Iterator[Setting]:
+    """The numbers of a pair, each a hyper-parameter with the limits of its part."""
+    for index, part in enumerate(_parts_of(loss, name)):
+        usual = fact_of(param, nonzero=False)
+        doc = f"{usual.doc.rstrip('.')}: {part.name}"
+        fact = replace(usual, name=f"{name}_{part.name}", doc=doc, range=part.range, called=name)
+        fact = fact.of(owner) if owner else fact
+        setting = numbers.setting(*place[2:], name, index, owner=owner or "loss", fact=fact)
+        if setting is not None:
+            yield setting
 
 
 def _default(param: Parameter) -> object:
@@ -253,6 +278,7 @@ def with_networks(
         group=found.group,
         networks=networks,
         settings=found.settings,
+        pairs=found.pairs,
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),

@@ -134,6 +134,7 @@ class PipelineLoss:
         group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
+        pairs: arguments that are pairs of hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
@@ -151,6 +152,7 @@ class PipelineLoss:
     group: AgentGroup | None
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
+    pairs: Mapping[str, tuple[Setting, ...]]
     arguments: Mapping[str, object]
     terms: tuple[str, ...]
     metrics: tuple[str, ...]

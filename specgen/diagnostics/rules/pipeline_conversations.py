@@ -1,4 +1,4 @@
-"""SG517, SG519, SG520, SG525, SG609 to SG617: pipelines that train language models in conversations."""
+"""SG517, SG519, SG520, SG525, SG609 to SG618: pipelines that train language models in conversations."""
 
 from __future__ import annotations
 
@@ -227,4 +227,22 @@ loss: {GRPOLoss: {aggregation: prompt_mean}}
 ```
 """,
     without="RuntimeError in the first backward pass.",
+)
+
+NO_PROMPTS = Rule(
+    "SG618",
+    "conversations without a source of prompts",
+    """\
+A training begins new conversations by itself, with the rows of a source. An environment without one waits for prompts in each
+reset.
+
+```yaml
+envs: {Chat: {chat: {group: 8, reward: exact}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+```
+""",
+    without="RuntimeError at the first reset, behind the loading of the models.",
 )

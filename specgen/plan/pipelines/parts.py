@@ -239,6 +239,8 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     words = [f"{network.role.name}={scoring(network)}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
+    for name, pair in loss.pairs.items():
+        words.append(f"{name}=({', '.join(f'config.{one.name}' for one in pair)})")
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords:
