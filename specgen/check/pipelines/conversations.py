@@ -14,6 +14,7 @@ from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import OnPolicyData, PipelineData, PipelineLoss, PipelineNetwork, Setting
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile, find
@@ -73,7 +74,7 @@ class ConversationsCheck:
             if env.chat is not None and env.chat.source is None:
                 message = f"`{env.name}` has no source of prompts that conversations could begin with"
                 help = "write `source: package.module:function` in its `chat`"
-                self.sink.add(rules.NO_PROMPTS.at(env.span, message, help=help))
+                self.sink.add(model_rules.NO_PROMPTS.at(env.span, message, help=help))
         self._check_device(networks[0])
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")
@@ -131,7 +132,7 @@ class ConversationsCheck:
         if reward is not None and reward.type.shape:
             message = f"`{self.env.name}` gives a reward for each of {reward.type.shape[-1]} tokens, and `{loss.loss.name}` compares answers"
             help = "leave out `spread` in its chain"
-            self.sink.add(rules.REWARDS_OF_TOKENS.at(self.env.span, message, help=help))
+            self.sink.add(model_rules.REWARDS_OF_TOKENS.at(self.env.span, message, help=help))
 
     def _check_truncation(
         self, loss: PipelineLoss, network: PipelineNetwork, model: CheckedLanguageModel
@@ -155,7 +156,7 @@ class ConversationsCheck:
                 message = f"`{env.name}` runs `{model.name}`, and `{acting[0].name}` acts and learns"
                 notes = [Note("it is declared here", model.span)]
                 help = f"write `{acting[0].name}` in the chain, or `frozen: true` in `{model.name}`"
-                self.sink.add(rules.OTHER_MODEL.at(env.span, message, notes=notes, help=help))
+                self.sink.add(model_rules.OTHER_MODEL.at(env.span, message, notes=notes, help=help))
         for instance in _of_collectors(env.runs):
             models = {**instance.models, "gen_model": acting[0]}
             span = env.span
@@ -177,7 +178,7 @@ class ConversationsCheck:
         notes = [Note("said here", model.place("device"))]
         span = self.file.span(*self.path, "device")
         help = "leave one of the two out"
-        self.sink.add(rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
+        self.sink.add(model_rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
 
     def _check_groups(self, env: PipelineEnv, number: Setting, what: str) -> None:
         group = 1 if env.chat is None else env.chat.group

@@ -16,6 +16,7 @@ from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import llm as llm_rules
 from specgen.diagnostics.rules import llm_chains as chain_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
@@ -59,7 +60,7 @@ class LanguageModelReader:
         if body.causal_lm is None:
             message = f"`{self.env.name}` observes conversations, which layers don't read"
             help = f"write `{name}: {{causal_lm: …}}` with a model of `models`"
-            self.sink.add(rules.NO_CONVERSATION.at(span, message, notes=[self._env_note()], help=help))
+            self.sink.add(model_rules.NO_CONVERSATION.at(span, message, notes=[self._env_note()], help=help))
             return None
         beside = [field for field in body.model_fields_set if field not in ("causal_lm", "doc")]
         for field in beside:
@@ -71,12 +72,12 @@ class LanguageModelReader:
         if self.env.chat is None:
             message = f"`{self.env.name}` has no conversations that a language model could go on with"
             help = "take an environment with `chat:`, or a chain around one"
-            self.sink.add(rules.NO_CONVERSATION.at(place, message, notes=[self._env_note()], help=help))
+            self.sink.add(model_rules.NO_CONVERSATION.at(place, message, notes=[self._env_note()], help=help))
             return None
         if _READ not in role.inputs:
             message = f"`{self.loss}` has no language model as `{name}`"
             help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`"
-            self.sink.add(rules.NO_CONVERSATION.at(place, message, help=help))
+            self.sink.add(model_rules.NO_CONVERSATION.at(place, message, help=help))
             return None
         if not role.policy:
             message = f"`{self.loss}` makes likelier what was recorded: not available in pipelines yet"
@@ -123,21 +124,21 @@ class LanguageModelReader:
             message = f"`{model.name}` reads {model.input}, and `{self.env.name}` gives {wanted}"
             notes = [Note("said here", model.place("input"))]
             help = f"write `input: {wanted}` in `{model.name}`"
-            yield rules.OTHER_INPUT.at(place, message, notes=notes, help=help)
+            yield model_rules.OTHER_INPUT.at(place, message, notes=notes, help=help)
         if model.generate.num_samples is not None:
             message = f"`{model.name}` gives {model.generate.num_samples} answers to each prompt, and a conversation goes on with one"
             notes = [Note("said here", model.place("generate.num_samples"))]
             help = (
                 f"leave out `num_samples`, and write `group: {model.generate.num_samples}` in the environment"
             )
-            yield rules.SEVERAL_ANSWERS.at(place, message, notes=notes, help=help)
+            yield model_rules.SEVERAL_ANSWERS.at(place, message, notes=notes, help=help)
         if model.generate.temperature == 0:
             message = (
                 f"`{model.name}` always gives its likeliest answer: those to one prompt are all the same"
             )
             notes = [Note("said here", model.place("generate.temperature"))]
             help = "write `temperature: 1.0`; evaluations take the likeliest tokens anyway"
-            yield rules.SAME_ANSWERS.at(place, message, notes=notes, help=help)
+            yield model_rules.SAME_ANSWERS.at(place, message, notes=notes, help=help)
         if not model.pad_output:
             message = f"rows of `{model.name}` are as long as they are, and minibatches are cut of tensors"
             notes = [Note("it is declared here", model.places.get("pad_output", model.span))]

@@ -19,8 +19,8 @@ from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
-from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
 from specgen.diagnostics.rules import pipeline_forms as forms
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
@@ -301,7 +301,7 @@ def _check_sum(found: LossArguments, file: SchemaFile, sink: Sink) -> None:
         others = " or ".join(f"`{name}`" for name, dims in means.dims.items() if dims is not None)
         message = f"with `{means.by}: {value}` the terms of `{found.loss.name}` are no single numbers"
         span = file.span(*found.place, means.by)
-        sink.add(conversation_rules.NOT_A_NUMBER.at(span, message, help=f"write {others}"))
+        sink.add(model_rules.NOT_A_NUMBER.at(span, message, help=f"write {others}"))
 
 
 def is_on_policy(loss: PipelineLoss) -> bool:
