@@ -159,14 +159,8 @@ class ConversationsCheck:
                 self.sink.add(model_rules.OTHER_MODEL.at(env.span, message, notes=notes, help=help))
         for instance in _of_collectors(env.runs):
             models = {**instance.models, "gen_model": acting[0]}
-            span = env.span
             check_pair(
-                instance.transform,
-                models,
-                instance.keys,
-                instance.params,
-                lambda _, span=span: span,
-                self.sink,
+                instance.transform, models, instance.keys, instance.params, lambda _: env.span, self.sink
             )
 
     def _check_device(self, network: PipelineNetwork) -> None:

@@ -127,9 +127,9 @@ def check_evaluation(env: PipelineEnv, other: PipelineEnv, acting: Acting, sink:
     mine, its = (None if one.chat is None else one.chat.input for one in (env, other))
     if mine != its:
         what = {None: "numbers", "history": "conversations", "text": "conversations as texts"}
-        message = f"`{env.name}` observes {what[mine]}, and `{other.name}` {what[its]}"
+        unlike = f"`{env.name}` observes {what[mine]}, and `{other.name}` {what[its]}"
         help = f"evaluate in an environment of {what[mine]}"
-        sink.add(episode_rules.OTHER_ENV.at(other.span, message, notes=notes, help=help))
+        sink.add(episode_rules.OTHER_ENV.at(other.span, unlike, notes=notes, help=help))
         return
     for network in acting.networks:
         message = _difference(env, other, network)

@@ -140,9 +140,9 @@ class _Pipeline:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
             if env.chat is not None:
-                given = tuple(one.values for one in arguments)
+                values = tuple(one.values for one in arguments)
                 conversations = ConversationsCheck(self.file, self.path, pipeline, env, eval_env, self.sink)
-                conversations.check(losses, given, data, limits)
+                conversations.check(losses, values, data, limits)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
