@@ -12,6 +12,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DIGEST := $(shell { pwd; cat pyproject.toml constraints.txt; } | cksum | tr -d ' ')
 DEV := .venv/.dev-$(DIGEST)
 DEMO := .venv/.demo-$(DIGEST)
+# Hundreds of processes import the same modules: they are compiled once, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
 # One thread per process: two test workers with two torch threads each would fight over two cores.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 

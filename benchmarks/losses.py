@@ -121,7 +121,7 @@ class _Step:
     def __call__(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
-        self.forward(self.data).backward()
+        torch.autograd.backward(self.forward(self.data))
 
 
 def _total(outputs: Mapping[str, Tensor]) -> Tensor:
@@ -164,17 +164,17 @@ def _loss(setup: Setup, library: Any, losses: Any) -> Any:
     return loss
 
 
-def _policy(setup: Setup, modules: Any) -> nn.Module:
+def _policy(setup: Setup, modules: Any) -> Any:
     if setup.policy == "greedy":
         ours = modules is specgen_runtime.modules
         spec: Any = Categorical(N_ACT) if ours else torchrl.data.Categorical(N_ACT)
-        return modules.QValueActor(_layers(N_OBS, N_ACT), spec=spec)  # type: ignore[no-any-return]
+        return modules.QValueActor(_layers(N_OBS, N_ACT), spec=spec)
     if setup.policy == "certain":
         network = nn.Sequential(_layers(N_OBS, N_ACT), nn.Tanh())
         return TensorDictModule(network, in_keys=["observation"], out_keys=["action"])
     network = nn.Sequential(_layers(N_OBS, 2 * N_ACT), NormalParamExtractor())
     kind = modules.TanhNormal if setup.policy == "tanh" else modules.IndependentNormal
-    return modules.ProbabilisticActor(  # type: ignore[no-any-return]
+    return modules.ProbabilisticActor(
         TensorDictModule(network, in_keys=["observation"], out_keys=["loc", "scale"]),
         in_keys=["loc", "scale"],
         distribution_class=kind,
@@ -201,11 +201,12 @@ class _Joined(nn.Module):
 def _flat(setup: Setup) -> Flat:
     torch.manual_seed(0)
     if setup.policy == "greedy":
-        actor, critics = nn.Identity(), [_layers(N_OBS, N_ACT)]
+        actor: nn.Module = nn.Identity()
+        critics = [_layers(N_OBS, N_ACT)]
     else:
         certain = setup.policy == "certain"
-        actor = _layers(N_OBS, N_ACT if certain else 2 * N_ACT)
-        actor = nn.Sequential(actor, nn.Tanh() if certain else NormalParamExtractor())
+        layers = _layers(N_OBS, N_ACT if certain else 2 * N_ACT)
+        actor = nn.Sequential(layers, nn.Tanh() if certain else NormalParamExtractor())
         inputs = N_OBS + N_ACT if setup.reads_action else N_OBS
         critics = [_layers(inputs, 1) for _ in range(setup.members)]
     return Flat(actor, critics, copy.deepcopy(actor), copy.deepcopy(critics))

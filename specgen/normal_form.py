@@ -195,7 +195,7 @@ class _Code:
             close == ")"
             and bracket.groups
             and not bracket.loops
-            and tokens[bracket.place + 1 :][:1] not in _KEPT
+            and tokens[bracket.place + 1 : bracket.place + 2] not in _KEPT
         ):
             self._closed = bracket
         tokens.append(close)

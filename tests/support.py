@@ -21,6 +21,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from specgen import compile_project
 from specgen.compile_project import Compiled
 from specgen.diagnostics import render_human
+from specgen.memo import Kind, Memory
 from specgen.project.library import PACKAGE, library_lock, library_schemas
 from specgen.settings import Config, Library
 from specgen.source import PythonSchema
@@ -28,6 +29,31 @@ from specgen.source.model_folders import ModelFolder
 from specgen.source.spaces import Record, records_from_json
 
 LIBRARY = Library(PACKAGE, library_schemas())
+
+
+class LibraryMemo(Memory):
+    """What is found out about the library's files and the printers' templates, and nothing about other files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._checked: dict[str, Any] = {}
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep what is about the library: its files are checked, and no module is made of them."""
+        if kind == "template" or (kind == "outline" and value.path.startswith(f"{PACKAGE}/")):
+            super().put(kind, key, value)
+        elif kind == "interface":
+            self._checked[key] = value
+        elif kind == "result":
+            interface = self._checked.pop(key, None)
+            if interface is not None and value.digest is None and not value.diagnostics:
+                super().put("interface", key, interface)
+                super().put("result", key, value)
+
+
+KNOWN_OF_LIBRARY = LibraryMemo()
+"""Half of the time of compiling schemas that import a little of the library is its own. That the result is the same
+without is checked case by case (`tests/project/test_incremental.py`)."""
 
 
 _SHAPES = re.compile(r'\[Tensor, "[^"]*"\]')
@@ -50,6 +76,7 @@ def compile_sources(
     memo: compile_project.Memo | None = None,
 ) -> Compiled:
     """`specgen.compile_project.compile_sources`; every name in the generated modules stands for something."""
+    memo = KNOWN_OF_LIBRARY if memo is None and library is LIBRARY else memo
     made = compile_project.compile_sources(
         sources, config, gymnasium=gymnasium, model_folders=model_folders, library=library, memo=memo
     )

@@ -106,6 +106,7 @@ TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
 LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
     [
         "convert_to_functional",
+        "default_keys",
         "default_value_estimator",
         "deterministic_sampling_mode",
         "evaluated_networks",

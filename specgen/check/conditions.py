@@ -62,6 +62,11 @@ class Condition:
 
     atoms: tuple[Atom, ...]
 
+    @property
+    def always(self) -> bool:
+        """Whether it asks for nothing."""
+        return not self.atoms
+
     def decide(self, params: Mapping[str, Any]) -> bool:
         """Whether it holds of these values."""
         return all(atom.decide(params) for atom in self.atoms)
@@ -87,6 +92,9 @@ class Condition:
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.atoms))
+
+
+ALWAYS = Condition(())
 
 
 def _contradict(one: Atom, other: Atom) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
+
+from pydantic import BaseModel
 
 from specgen.check.colors import COLORS, is_color
 from specgen.check.names import refusal, refused
@@ -116,9 +119,19 @@ _NO_NUMBERS: Final = frozenset({"kind", "color", "outline", "text", "width", "he
 
 def _given(shape: Any) -> Iterator[tuple[str, Any]]:
     """The fields that a shape was given, by the names that they have in a schema; where it is drawn first."""
-    fields = type(shape).model_fields
-    for name in sorted(shape.model_fields_set, key=lambda name: (name in _LOOKS, list(fields).index(name))):
-        yield fields[name].alias or name, getattr(shape, name)
+    kind: Any = type(shape)
+    for name, alias in _in_order(kind):
+        if name in shape.model_fields_set:
+            yield alias, getattr(shape, name)
+
+
+@cache
+def _in_order(kind: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """The fields of a kind of shape, where it is drawn first, and the names that they have in a schema."""
+    fields = kind.model_fields
+    return tuple(
+        (name, fields[name].alias or name) for name in sorted(fields, key=lambda name: name in _LOOKS)
+    )
 
 
 def _args(name: str, shape: Any) -> tuple[tuple[str, ShapeArg], ...]:

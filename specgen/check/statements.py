@@ -148,7 +148,10 @@ def check_section(
     broken = {*section.broken, *(f"next.{name}" for name in section.broken)}
     broken |= {name for name in node.lost if node.key(name) is None}
     statements: list[Statement] = []
+    later: dict[str, Scalar] = {key.text: key for key, _ in node.entries}
     for index, (key, value) in enumerate(node.entries):
+        if index:
+            later.pop(node.entries[index - 1][0].text, None)
         name = key.text
         if name in broken:
             if isinstance(value, Scalar) and (said := parse(value, sink)) is not None:
@@ -160,7 +163,6 @@ def check_section(
         if not isinstance(value, Scalar):
             continue  # the models have said so already
         expr = parse(value, sink)
-        later = {other.text: other for other, _ in node.entries[index:]}
         if expr is not None and broken_reads(expr, broken):
             _unknown(section, expr, value, scope, broken, node.entries[index:], sink)
             broken.add(name)

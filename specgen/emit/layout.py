@@ -50,7 +50,9 @@ def with_filled_calls(text: str, names: Collection[str]) -> str:
 
 
 _ARGUMENTS = re.compile(
-    r"^( *)((?:def |return |\w+(?:: \w+)? = )?)(\w+)\(\n((?:\1    [^ \n].*,\n)+)\1\)(.*)$", re.MULTILINE
+    # few lines end with a parenthesis: the others are passed over without looking at their words
+    r"^(?=.*\(\n)( *)((?:def |return |\w+(?:: \w+)? = )?)(\w+)\(\n((?:\1    [^ \n].*,\n)+)\1\)(.*)$",
+    re.MULTILINE,
 )
 
 

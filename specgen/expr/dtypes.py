@@ -50,9 +50,8 @@ def is_abstract(dtype: str) -> bool:
 def join(a: str, b: str) -> str | None:
     """The dtype that holds both, in the order bool < int < float32 < float64; None if there is none.
 
-    Patterns join like this: `float` with anything but float64 stays `float`, `number` with an
-    integer stays `number`; a pattern with a concrete float dtype is that dtype, because a cast to
-    it can be printed.
+    Patterns join like this: with float64 they are float64, which holds every number; `float` with anything else
+    stays `float`, `number` with an integer `number`. With float32 both are `float`: what is bound may be float64.
     """
     if a == b:
         return a
@@ -73,9 +72,9 @@ def join(a: str, b: str) -> str | None:
 
 def _join_abstract(a: str, b: str) -> str:
     abstract, other = (a, b) if is_abstract(a) else (b, a)
-    if other in FLOAT_RANGES:
+    if other == "float64":
         return other
-    return "float" if "float" in (a, b) else abstract
+    return "float" if is_float(abstract) or is_float(other) else abstract
 
 
 def weak_join(strong: str, weak: str) -> str | None:

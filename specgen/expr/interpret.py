@@ -109,7 +109,7 @@ class Interpreter:
             return builtin.python(*args)
         options = {key: self._option(value) for key, value in node.options.items() if key != "operand_dtype"}
         dtype = node.options.get("operand_dtype")
-        if dtype is not None and builtin.name != "where":
+        if dtype is not None and builtin.name != "where" and not is_abstract(str(dtype)):
             # A number takes the dtype of the tensor that it meets before anything is computed.
             args = [self.np.asarray(arg, dtype=str(dtype)) for arg in args]
         with self.np.errstate(all="ignore"):

@@ -46,3 +46,9 @@ class Symbol:
 
     def __repr__(self) -> str:
         return f"%{self.path}"
+
+    def __eq__(self, other: object) -> bool:
+        return self.path == other.path if isinstance(other, Symbol) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.path)

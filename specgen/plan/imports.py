@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from operator import attrgetter
+from typing import Any
 
 from specgen.code import Code, needs_math
 from specgen.imported import IMPORTABLE, Import
@@ -70,26 +73,37 @@ def names_used(part: object) -> set[str]:
 
 
 def _add_names_used(part: object, found: set[str]) -> None:
+    kind: Any = part.__class__
     if isinstance(part, Code):
         found |= part.uses
     elif isinstance(part, (tuple, list)):
         for each in part:
             _add_names_used(each, found)
-    elif (names := getattr(part, "__dataclass_fields__", None)) is not None:
+    elif (fields := _fields(kind)) is not None:
         if isinstance(part, CallPlan):
             found.add(part.function)
         elif isinstance(part, FunctionPlan):
             found |= part.uses
-        elif needs_math(_values(part)):
+        elif isinstance(part, _WITH_VALUES) and needs_math(_values(part)):
             found.add("math")
-        for name in names:
-            value = getattr(part, name)
+        for value in fields(part):
             if value and value.__class__ not in _PLAIN:
                 _add_names_used(value, found)
 
 
-_PLAIN = frozenset((str, bool, int, float))
+_PLAIN = frozenset((str, bool, int, float, type))
 """What reads no names: most of what a plan says."""
+
+
+@cache
+def _fields(kind: type) -> Callable[[object], tuple[object, ...]] | None:
+    """What reads all fields of a part of a plan at once; None for what has none."""
+    names = tuple(getattr(kind, "__dataclass_fields__", ()))
+    # with the class behind them, so that one field is a tuple, too
+    return attrgetter(*names, "__class__") if names else None
+
+
+_WITH_VALUES = (ParamPlan, TablePlan, LossParamPlan, GymPlan)
 
 
 def _values(part: object) -> object:
@@ -219,6 +233,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "ScalarOutputMode"
     if plan.learnables:
         yield "add_learnable"
+    if any(one.exponential for one in plan.learnables):
+        yield "exponential_of"
     if plan.modules:
         yield "with_methods"
     if plan.bounds:

@@ -54,7 +54,7 @@ def _template(path: PurePosixPath, text: str) -> Template | None:
     if len(concrete) != 1:
         return None
     ((pipeline, fields),) = concrete.items()
-    if "recorded" in fields.get("data", {}):
+    if fields.get("data", {}).keys() & {"recorded", "online_and_recorded"}:
         return None  # a project would have to bring the data
     total = "total_frames" if "frames" in fields.get("stop", {}) else "total_updates"
     return Template(path.stem, fields["doc"], _imported_from_library(path, text), pipeline, total)

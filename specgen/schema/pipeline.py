@@ -37,11 +37,20 @@ class GaussianNoise(Declaration):
     sigma: Quantity | None = None
 
 
+class OrnsteinUhlenbeck(Declaration):
+    """Noise on the action that drifts within each episode, `noise + theta (0 - noise) dt + sigma sqrt(dt) N(0, 1)`."""
+
+    sigma: Quantity | None = None
+    theta: Quantity | None = None
+    dt: Quantity | None = None
+
+
 class Explore(Declaration):
     """How the policy explores; one of these."""
 
     epsilon_greedy: EpsilonGreedy | None = None
     gaussian: GaussianNoise | None = None
+    ornstein_uhlenbeck: OrnsteinUhlenbeck | None = None
 
 
 class Acting(Declaration):

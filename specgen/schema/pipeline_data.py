@@ -1,4 +1,4 @@
-"""Where the data of a pipeline come from, as it is declared."""
+"""Where the data of pipelines come from, as it is declared."""
 
 from __future__ import annotations
 
@@ -39,10 +39,17 @@ class Prioritized(Declaration):
     beta: Quantity | None = None
 
 
+class Slices(Declaration):
+    """Slices of `length` steps are drawn, each of one episode."""
+
+    length: Quantity | None = None
+
+
 class Sampler(Declaration):
-    """How frames are drawn, in full."""
+    """How frames are drawn, in full; one of these."""
 
     prioritized: Prioritized | None = None
+    slices: Slices | None = None
 
 
 class Replay(Declaration):
@@ -73,6 +80,16 @@ class Replay(Declaration):
     n_step: Quantity | None = None
 
 
+class OnlineAndRecorded(Replay):
+    """A replay buffer that holds recorded transitions at first, and then what is collected, too.
+
+    Attributes:
+        path: a folder with a tensordict that was saved with `memmap`.
+    """
+
+    path: str | None = None
+
+
 class Recorded(Declaration):
     """Data that are there already.
 
@@ -91,3 +108,4 @@ class Data(Declaration):
     on_policy: OnPolicy | None = None
     replay: Replay | None = None
     recorded: Recorded | None = None
+    online_and_recorded: OnlineAndRecorded | None = None

@@ -68,6 +68,7 @@ class NetworkBody(Declaration):
         activation: what stands behind each of them, and behind each convolution.
         layer_norm: whether outputs of hidden layers are normalised before that.
         dropout: how likely each of them is left out in training.
+        frozen: whether it keeps its first weights, which no optimizer moves.
         init: its first weights; by default those of the layers' classes.
         dist: of a policy, its distribution.
         scale: of a normal one, its scale: `state`, a head of its own, a trained `parameter`, or `fixed`.
@@ -91,6 +92,7 @@ class NetworkBody(Declaration):
     activation: Activation = "relu"
     layer_norm: bool = False
     dropout: Quantity | None = None
+    frozen: bool = False
     init: Init | None = None
     dist: (
         Literal[

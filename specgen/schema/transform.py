@@ -49,12 +49,14 @@ class InKey(Declaration):
         all: the keys that the transform reads together.
         but: the role whose keys `all` leaves out.
         varargs: whether users pass the keys of `all` one after another, not as `in_keys`.
+        sorted: when the keys of `all` are put into the order of their names: `true`, or a condition on parameters.
         flag: a done flag of the root-most done set on the path of the role `of`.
         of: the role whose episodes `flag` tells.
         optional: whether the transform can do without the key.
         type: the pattern that a key's spec must match (`float[...]`, `float64[...]`, `any[...]`); keys of a
             group (`env.reward`) that do not match are passed over.
         dtype: the enum parameter that says which dtype the keys have.
+        recorded: the keys are those of recorded data, which users say; in an environment there are none.
         inverse: the role is what the environment is given (`inverse` computes it) instead of what it returns.
         doc: one line for the generated docstring.
     """
@@ -67,11 +69,13 @@ class InKey(Declaration):
     all: Selectors | None = None
     but: str | None = None
     varargs: bool = False
+    sorted: Expression | None = None
     flag: Literal["done", "terminated", "truncated"] | None = None
     of: str | None = None
     optional: bool = False
     type: str = "any[...]"
     dtype: str | None = None
+    recorded: bool = False
     inverse: bool = False
     doc: str = ""
 
@@ -121,7 +125,10 @@ class Transform(DeclaredClass):
             of a parameter.
         signature: the order of the constructor's arguments, where the usual one will not do.
         reset_keyword: the constructor keyword by which users say which masks begin what is carried anew.
+        done_keyword: that by which they say which flag ends the episodes of recorded data.
+        inverse_keyword: that by which they say that recorded data are transformed on the way into a replay buffer.
         drops: roles whose keys are not shown any more; with a condition on parameters each, or a list.
+        drops_inverse: roles whose keys are left out on the way to the environment or into a replay buffer; as `drops`.
         offline: `false` refuses recorded data; a recursion over such data stands instead of the phases.
         buffers: what is learned, shared by all rows and episodes.
         update: the buffers, from the rows that are new.
@@ -146,6 +153,8 @@ class Transform(DeclaredClass):
     derive_done: Annotated[bool | str, Field(union_mode="left_to_right")] = True
     signature: list[str] = Field(default_factory=list)
     reset_keyword: str | None = None
+    done_keyword: str | None = None
+    inverse_keyword: str | None = None
     buffers: dict[str, Buffer] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
     learns: Literal["always", "at_reset", "when_called"] = "always"
@@ -154,6 +163,7 @@ class Transform(DeclaredClass):
     networks: dict[str, CalledNetwork] = Field(default_factory=dict)
     moves: dict[str, str] = Field(default_factory=dict)
     drops: Drops = Field(default_factory=list)
+    drops_inverse: Drops = Field(default_factory=list)
     masks: dict[str, str] = Field(default_factory=dict)
     python: str | None = None
     phases: list[Literal["map", "reset", "step", "inverse", "offline"]] = Field(default_factory=list)

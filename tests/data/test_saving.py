@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from specgen_runtime.data import (
     ReplayBuffer,
     SamplerWithoutReplacement,
     TensorDictReplayBuffer,
+    saving,
 )
 from specgen_runtime.transforms import MultiStepTransform
 from tensordict import TensorDict
@@ -251,3 +253,73 @@ def test_a_killed_program_leaves_a_whole_buffer(tmp_path: Path) -> None:
         assert buffer.sampler.default_priority == number
         assert buffer.write_count == number * 50_000
         buffer.sample()
+
+
+def files_of_rows(folder: Path) -> dict[str, int]:
+    """The files of rows that were saved in a folder, each with what tells it from others on the disk."""
+    return {file.name: file.stat().st_ino for file in folder.rglob("*.rows")}
+
+
+@pytest.fixture
+def many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file for each 50 rows of 8 bytes."""
+    monkeypatch.setattr(saving, "_LEAST", 400)
+
+
+def numbered(first: int, count: int) -> TensorDict:
+    numbers = torch.arange(first, first + count)
+    return TensorDict({"number": numbers, "half": numbers.double() / 2}, [count])
+
+
+@pytest.mark.usefixtures("many_files")
+def test_only_rows_that_are_new_are_written_again(tmp_path: Path) -> None:
+    """In a folder that began with what was saved in another, which stays as it is."""
+    buffer, now, then = (ReplayBuffer(storage=LazyTensorStorage(1_000)) for _ in range(3))
+    buffer.extend(numbered(0, 990))
+    buffer.dumps(tmp_path / "first")
+    before = buffer[:].clone()
+    buffer.extend(numbered(990, 30))  # over the end: rows 990 to 999, and 0 to 19
+    buffer["number"][500] = -1  # not by the buffer
+    saving.link_saved(tmp_path / "first", tmp_path / "second")
+    buffer.dumps(tmp_path / "second")
+    first, second = files_of_rows(tmp_path / "first"), files_of_rows(tmp_path / "second")
+    assert first.keys() == second.keys()
+    assert len(first) == 40
+    assert {name for name in first if first[name] != second[name]} == {
+        "0.0.rows", "0.10.rows", "0.19.rows", "1.0.rows", "1.19.rows",
+    }  # fmt: skip
+    then.loads(tmp_path / "first")
+    assert (then[:] == before).all()
+    shutil.rmtree(tmp_path / "first")
+    now.loads(tmp_path / "second")
+    assert (now[:] == buffer[:]).all()
+
+
+@pytest.mark.usefixtures("many_files")
+def test_a_folder_that_is_written_again_keeps_its_files(tmp_path: Path) -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(1_000))
+    buffer.extend(numbered(0, 120))
+    buffer.dumps(tmp_path)
+    before = files_of_rows(tmp_path)
+    buffer.extend(numbered(120, 100))
+    buffer.dumps(tmp_path)
+    after = files_of_rows(tmp_path)
+    assert {name for name in before if before[name] == after[name]} == {
+        "0.0.rows", "0.1.rows", "1.0.rows", "1.1.rows",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("many_files")
+def test_disks_without_links_get_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    buffer, other = (ReplayBuffer(storage=LazyTensorStorage(1_000)) for _ in range(2))
+    buffer.extend(numbered(0, 120))
+    buffer.dumps(tmp_path / "first")
+    saving.link_saved(tmp_path / "first", tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    buffer.dumps(tmp_path / "first")
+    other.loads(tmp_path / "first")
+    assert (other[:] == buffer[:]).all()

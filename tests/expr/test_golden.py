@@ -101,8 +101,8 @@ PENDULUM_TEXTS = {
     "log_sigmoid(g) * th": "(min(params.g, 0.0) - math.log1p(math.exp(-abs(params.g)))) * th",
     "sigmoid(g) * th": "(0.5 + 0.5 * math.tanh(0.5 * params.g)) * th",
     "reshape(A, -1)": "A.flatten(-2, -1)",
-    "reshape(A, (2, -1))": "A.flatten(-2, -1).unflatten(-1, (2, 6))",
-    "reshape(v, (1, 3))": "v.unflatten(-1, (1, 3))",
+    "reshape(A, (2, -1))": "torch.unflatten(A.flatten(-2, -1), -1, (2, 6))",
+    "reshape(v, (1, 3))": "torch.unflatten(v, -1, (1, 3))",
     "permute(A)": "A.transpose(-2, -1)",
     "permute(outer(v, v)[:, :, None], (2, 0, 1))": (
         "(v.unsqueeze(-1) * v.unsqueeze(-2)).unsqueeze(-1).movedim((-1, -3, -2), (-3, -2, -1))"
@@ -171,8 +171,8 @@ GRID_STEPS = (
     (
         "agents.action_mask",
         "inside and not walls[c[:, :, 0], c[:, :, 1]]",
-        "inside & ~torch.gather(walls.flatten(-2), -1, (c[..., 0] * 5 + c[..., 1]).flatten(-2))"
-        ".unflatten(-1, (3, 5))",
+        "inside & ~torch.unflatten(torch.gather(walls.flatten(-2), -1, (c[..., 0] * 5 + c[..., 1]).flatten(-2)), "
+        "-1, (3, 5))",
     ),
 )
 
@@ -257,7 +257,7 @@ def test_cat_frames_of_known_rank() -> None:
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
-        ("(x - loc) / sqrt(var + eps)", "(x.to(torch.float32) - loc) / torch.sqrt(var + params.eps)"),
+        ("(x - loc) / sqrt(var + eps)", "(x - loc) / torch.sqrt(var + params.eps)"),
         ("reward * eps + 1", "reward * params.eps + 1"),
         ("float32(x)", "x.to(torch.float32)"),
         ("zeros_like(reward)", "torch.zeros_like(reward)"),
@@ -278,7 +278,7 @@ def test_a_looked_up_value_does_not_share_the_table() -> None:
         "T[i]": "consts.T[i].clone()",
         "T[i, 1]": "consts.T[i, 1].clone()",
         "T[:, i]": "consts.T.movedim(-1, -2)[i].clone()",
-        "reshape(T[i][1:], (2, 1))": "consts.T[i][..., 1:].unflatten(-1, (2, 1)).clone()",
+        "reshape(T[i][1:], (2, 1))": "torch.unflatten(consts.T[i][..., 1:], -1, (2, 1)).clone()",
         "where(flag, T[i], T[0])": "(consts.T[i] if params.flag else consts.T[0, :].expand(*i.shape, 3)).clone()",
         "2 * T[i]": "2 * consts.T[i]",
         "T[v]": "consts.T[v]",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from typing import Any
 
 import pytest
+import torch
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.objectives.replaced_keywords import _INSTEAD
+from torch import nn
 
 from tests.objectives.every_loss import KEYWORDS, losses, made, networks
 
@@ -52,6 +55,58 @@ def test_keys(name: str) -> None:
         assert default in (None, found[key]), key
         loss.set_keys(**{key: ("some", "where")})
         assert getattr(loss.tensor_keys, key) == ("some", "where")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", sorted(losses()))
+def test_default_keys(name: str) -> None:
+    """A class, whose attributes are the keys; `set_keys` does not change them."""
+    theirs = peer_of(name).default_keys
+    mine = losses()[name].default_keys
+    loss = made(losses()[name])
+    for one in dataclasses.fields(theirs):
+        assert getattr(theirs, one.name) in (None, getattr(mine, one.name)), one.name
+        loss.set_keys(**{one.name: "elsewhere"})
+    assert loss.default_keys is mine
+    assert vars(mine()) == {one.name: one.default for one in dataclasses.fields(mine)}
+
+
+TEMPERATURES = ("SACLoss", "DiscreteSACLoss", "REDQLoss", "CrossQLoss", "CQLLoss", "OnlineDTLoss")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", TEMPERATURES)
+def test_temperatures_are_attributes(name: str) -> None:
+    theirs = peer_of(name)(**networks(losses()[name]), **KEYWORDS.get(name, {}), max_alpha=2.0)
+    loss = made(losses()[name], max_alpha=2.0)
+    for value in (-1.0, 1.0):
+        for one in (theirs, loss):
+            one.log_alpha.data.fill_(value)
+        wanted = theirs.alpha if hasattr(theirs, "alpha") else theirs._alpha
+        torch.testing.assert_close(loss.alpha, wanted)
+        torch.testing.assert_close(loss.alpha, torch.tensor(min(math.exp(value), 2.0)))
+    assert not loss.alpha.requires_grad
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", sorted(losses()))
+def test_states_of_losses_that_were_never_called(name: str) -> None:
+    """TorchRL's have no value estimator then."""
+    theirs = peer_of(name)(**networks(losses()[name], 3), **KEYWORDS.get(name, {}))
+    state = {key: value for key, value in theirs.state_dict().items() if value is not None}
+    loss, other = made(losses()[name]), made(losses()[name])
+    estimates = loss.default_value_estimator is not None
+    if estimates:
+        assert not any("_value_estimator" in key for key in state)
+        loss.make_value_estimator(gamma=0.5)
+    absent = loss.load_state_dict(state, strict=False).missing_keys
+    assert not any("_value_estimator" in key for key in absent)
+    if estimates:
+        assert loss.value_estimator.gamma == 0.5
+        nn.ModuleList([other]).load_state_dict(
+            {f"0.{key}": value for key, value in loss.state_dict().items()}
+        )
+        assert other.value_estimator.gamma == 0.5
 
 
 @pytest.mark.peers

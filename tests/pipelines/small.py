@@ -25,7 +25,7 @@ SIMULATED = ("ppo_cartpole_gym",)
 
 _SMALL: dict[str, float] = {
     "num_envs": 2, "num_steps": 4, "epochs": 2, "minibatch_size": 4, "minibatches": 2,
-    "capacity": 256, "batch_size": 8, "warm_up_frames": 16, "random_frames": 8, "updates": 2, "delay": 2,
+    "capacity": 256, "batch_size": 8, "warm_up_frames": 16, "slice_length": 2, "random_frames": 8, "updates": 2, "delay": 2,
     "evaluate_every": 16, "evaluate_episodes": 2, "checkpoint_every": 16, "stop_return": 1e9,
     "total_frames": 48, "total_updates": 12,
 }  # fmt: skip

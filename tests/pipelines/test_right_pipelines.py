@@ -55,6 +55,47 @@ RIGHT: dict[str, tuple[str, str]] = {
     data: {replay: {sampler: {prioritized: {alpha: 0.6, beta: "linear(0.4, 1.0)"}}}}
 """,
     ),
+    "values that stay as they were": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    networks: {critic_network: {frozen: true}}
+    terms: [loss_objective]
+    optimizer: {critic: drop}
+""",
+    ),
+    "slices for a memory": (
+        DQN,
+        """\
+    extends: DQNCartPole
+    networks: {memory: {lstm: 64}, value_network: {trunk: memory, mlp: [64]}}
+    data: {replay: {batch_size: 512, warm_up_frames: 2_000, updates: 32, sampler: {slices: {length: 16}}}}
+""",
+    ),
+    "slices for a trace": (
+        DQN,
+        """\
+    extends: DQNCartPole
+    params: {length: {default: 8, min: 2, doc: steps of a slice}}
+    value_estimator: {td_lambda: {gamma: 0.99, lmbda: 0.9}}
+    data: {replay: {batch_size: 512, updates: 32, sampler: {slices: {length: length}}}}
+    workers: {processes: 2}
+""",
+    ),
+    "recorded first, in the place of a buffer": (
+        SAC,
+        """\
+    extends: SACMountainCar
+    data: {online_and_recorded: {path: data/car, num_envs: 8, capacity: 300_000, batch_size: 256, updates: 4, storage: memmap}}
+""",
+    ),
+    "noise that drifts, in the place of other noise": (
+        "pipelines/ddpg_pendulum, chains/pendulum, losses/ddpg",
+        """\
+    extends: DDPGPendulum
+    policy: {explore: {ornstein_uhlenbeck: {sigma: "linear(0.4, 0.1)", theta: 0.2}}}
+""",
+    ),
     "a decaying exploration and step size": (
         DQN,
         """\

@@ -180,3 +180,21 @@ def test_what_can_not_be_saved_is_named(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"object of class ndarray at a\.b"):
         checkpoints.save(0, {"a": {"b": np.zeros(3)}}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_of_a_buffer_are_written_once(tmp_path: Path) -> None:
+    """Of what did not change since the last checkpoint, the next one has the same files; each stands by itself."""
+    buffer, other = (ReplayBuffer(storage=LazyTensorStorage(600_000)) for _ in range(2))
+    buffer.extend(torch.arange(300_000))
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    inodes: list[dict[str, int]] = []
+    for frames in (1, 2):
+        saved = checkpoints.save(frames, {}, {"buffer": buffer})
+        inodes.append({file.name: file.stat().st_ino for file in saved.rglob("*.rows")})
+        buffer.extend(torch.arange(10))
+    first, second = inodes
+    assert first.keys() == second.keys() == {"0.0.rows", "0.1.rows", "0.2.rows"}
+    assert [first[name] == second[name] for name in sorted(first)] == [True, True, False]
+    assert not (tmp_path / "checkpoint-1").exists()
+    checkpoints.load({"buffer": other})
+    assert torch.equal(other[:], torch.cat([torch.arange(300_000), torch.arange(10)]))

@@ -161,7 +161,7 @@ def test_masks_are_compared_with_the_environment(make: type, keywords: dict[str,
 
 
 def test_done_flags_stay() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'keep_dones"):
-        SelectTransform(keep_dones=False)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="can't drop 'done', 'terminated'"):
+        TransformedEnv(Walk(2), SelectTransform("position", keep_dones=False)).rollout(2)
     with pytest.raises(ValueError, match="can't drop 'done'"):
         TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)

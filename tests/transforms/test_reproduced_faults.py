@@ -10,11 +10,9 @@ from specgen_runtime.envs import EnvBase, check_env_specs
 from specgen_runtime.specs import Binary, Bounded, Composite, OneHot, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
 from specgen_std.transforms import (
-    ActionScaling,
     BinarizeReward,
     CatFrames,
     CatTensors,
-    ExcludeTransform,
     FlattenAction,
     FlattenObservation,
     RandomTruncationTransform,
@@ -151,16 +149,11 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
 @pytest.mark.parametrize(
     ("make", "keywords"),
     [
-        (CatFrames, {"N": 2, "dim": -1, "as_inverse": True}),
-        (CatFrames, {"N": 2, "dim": -1, "done_key": "done"}),
         (CatFrames, {"N": 2, "dim": -1, "future": True}),
         (CatFrames, {"N": 2, "dim": -1, "mask_key": "mask"}),
-        (CatTensors, {"sort": True}),
         (CatTensors, {"unsqueeze_if_oor": True}),
-        (ExcludeTransform, {"inverse": True}),
         (FlattenAction, {"action_shape": (2, 3)}),
-        (FlattenAction, {"in_keys": ["action"]}),
-        (ActionScaling, {"in_keys": ["action"]}),
+        (FlattenAction, {"allow_positive_dim": True}),
         (ToTensorImage, {"shape_tolerant": True}),
     ],
 )

@@ -64,6 +64,18 @@ envs:
       reward: norm(next.x) * count - far(x)
     observe: {observation: norm(x)}
 
+  Placed:
+    doc: Returns what it shapes anew.
+    state: {place: categorical(4)}
+    action: {push: categorical(2)}
+    observation: {seen: "float32[2, 2] in [0, 1]"}
+    reset: {place: 0}
+    step:
+      next.place: min(place + push, 3)
+      reward: 1.0
+      terminated: next.place == 3
+    observe: {seen: "reshape(float32(one_hot(place, 4)), (2, 2))"}
+
   Many:
     doc: More types of values than a data class tells apart.
     allow: [SG142]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8cd7bdb94eee185dfe47081deac8df52bce4cc6c5502a04c743d0f3b5a1c3d37
+# specgen: sha256=e22cd191a6a326a49da25ea8a86bc313311c10e85fcef5f93ba610457fe7fd44
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_network
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone, uniform_like,
+    as_policy, distance_loss, exponential_of, moved_between, next_key, not_none, settle, settled, term_alone,
+    uniform_like,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -619,6 +620,16 @@ class CQLLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
+
+    @property
+    def alpha_prime(self) -> Tensor:
+        """The exponential of `log_alpha_prime`, without gradients."""
+        return exponential_of(self, "log_alpha_prime")
 
     def _is_returned(self, name: str) -> bool:
         match name:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=984029749f0a791bba54b20bd313af905b8bc20c8a9a0d69e999ba1b1ca2627d
+# specgen: sha256=9819fc86081b8371e98670c33b0b7d1e620c0a63557e57939efe8276afb3a3e8
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, joined_values, moved_between, next_key, not_none, settle,
-    settled, term_alone,
+    add_learnable, as_policy, distance_loss, exponential_of, joined_values, moved_between, next_key, not_none,
+    settle, settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -305,6 +305,11 @@ class CrossQLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "_target_entropy", self._auto_target_entropy)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
 
     @property
     def in_keys(self) -> list[NestedKey]:

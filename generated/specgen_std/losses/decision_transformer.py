@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3ef36a2b74bb1e2b9157f3c0ad4f8788945db8cc6f9e8d6e454a53af9ee36539
+# specgen: sha256=fa7dc5f64cbafd2bef70184e201632b3c078bb3c20c65f95e6a977bd22f38b06
 """Decision transformers."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, action_size, add_coefficient, add_learnable, as_policy,
-    distance_loss, moved_between, not_none, settle, settled,
+    distance_loss, exponential_of, moved_between, not_none, settle, settled,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
@@ -315,6 +315,11 @@ class OnlineDTLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy", self._auto_target_entropy)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
 
     @property
     def in_keys(self) -> list[NestedKey]:

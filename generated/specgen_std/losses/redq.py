@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6ee6bb7776921c21e3c21ad0ee3264651828d9d8560d05093af62320afba608c
+# specgen: sha256=1f7ad85d1853e7459be6fc7f2155649257937bf72f4c62a02df25465054f6305
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
     LossModule, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient, add_learnable,
-    as_policy, distance_loss, next_key, not_none, read_between, settle, settled, term_alone,
+    as_policy, distance_loss, exponential_of, next_key, not_none, read_between, settle, settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -292,6 +292,11 @@ class REDQLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "target_entropy_buffer", self._auto_target_entropy)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
 
     @property
     def in_keys(self) -> list[NestedKey]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=01a7be2333618a9b37740ad4dda3d5d496c2de6ffdfedf5c21802e07f4004d80
+# specgen: sha256=805c9f3bed30803bb4463d47d4a9fd964e2e8126d8a8b011d998d677566f397d
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from specgen_runtime.modules import ActionSpace, ActionSpaceName, action_index, as_qvalue_ensemble
 from specgen_runtime.objectives import (
     LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, action_size, add_coefficient,
-    add_learnable, as_policy, distance_loss, moved_between, next_key, not_none, settle, settled, term_alone,
+    add_learnable, as_policy, distance_loss, exponential_of, moved_between, next_key, not_none, settle,
+    settled, term_alone,
 )
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.specs import TensorSpec
@@ -377,6 +378,11 @@ class SACLoss(LossModule):
             RuntimeError: if that is wanted, and nobody says what is needed of the spec.
         """
         return settled(self, "_target_entropy", self._auto_target_entropy)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
 
     def _is_returned(self, name: str) -> bool:
         match name:
@@ -828,6 +834,11 @@ class DiscreteSACLoss(LossModule):
         )
         self._place_buffers(device)
         self.make_value_estimator()
+
+    @property
+    def alpha(self) -> Tensor:
+        """The exponential of `log_alpha`, without gradients, between its bounds."""
+        return exponential_of(self, "log_alpha")
 
     @property
     def in_keys(self) -> list[NestedKey]:

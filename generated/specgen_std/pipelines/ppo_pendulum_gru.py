@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=804c435343a1c07bab62eae3920f91fb6f55087375953f864cd953712adcecf1
+# specgen: sha256=28042712d703f03f0d8850bbac9df95c215de98c43761f5626496a77f2e5692e
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -160,12 +160,14 @@ class PPOPendulumGRU:
         self.memory = memory().to(self.device)
         self.actor_network = actor_network(config, self.memory, self.exploring).to(self.device)
         self.critic_network = critic_network(self.memory).to(self.device)
-        self.policy = self.actor_network
-        self.env = with_primers(PendulumTrain(batch_size=[config.num_envs], device=self.device), self.policy)
+        self.env = with_primers(
+            PendulumTrain(batch_size=[config.num_envs], device=self.device), self.actor_network
+        )
         self.env.set_seed(stream(config.seed, "env"))
         self.eval_env = with_primers(
-            PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device), self.policy
+            PendulumTrain(batch_size=[config.evaluate_episodes], device=self.device), self.actor_network
         )
+        self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ae6b0c05c4582f42384f5d2e6067e66f066931dec033ded70cf17f56deaa9fd6
+# specgen: sha256=7c674180bc7f344925b7a78c2d372bf0258885044fc6d96d84bb1db4136e9e37
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class PPORNDMountainCar:
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)
         self.predictor_network = predictor_network().to(self.device)
-        self.target_network = target_network().to(self.device)
+        self.target_network = target_network().to(self.device).requires_grad_(False)
         self.policy = self.actor_network
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7bf16fbb7e8c8684aab6d53d73f455ea20d347452aae5f5ffdef8c49a2244c2d
+# specgen: sha256=67e4a51ef57f9cea64807c799a6bbee27818c8e0f508a2cea6d0b247451ee4ae
 """The generated transforms."""
 
 from .actions import (
     ActionDiscretizer, ActionDiscretizerInverseKeys, ActionMask, ActionMaskKeys, ActionScaling,
-    ActionScalingInverseKeys, DiscreteActionProjection, DiscreteActionProjectionInverseKeys, FlattenAction,
-    FlattenActionInverseKeys,
+    ActionScalingInverseKeys, ActionScalingKeys, DiscreteActionProjection,
+    DiscreteActionProjectionInverseKeys, FlattenAction, FlattenActionInverseKeys, FlattenActionKeys,
 )
 from .double_to_float import DoubleToFloat, DoubleToFloatInverseKeys, DoubleToFloatKeys
 from .dtype_cast import DTypeCastTransform, DTypeCastTransformInverseKeys, DTypeCastTransformKeys
@@ -50,25 +50,25 @@ from .vec_norm import VecNorm, VecNormKeys
 
 __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
-    "ActionScalingInverseKeys", "BinarizeReward", "BinarizeRewardKeys", "CatFrames", "CatFramesKeys",
-    "CatTensors", "CatTensorsKeys", "CenterCrop", "CenterCropKeys", "ClipTransform",
+    "ActionScalingInverseKeys", "ActionScalingKeys", "BinarizeReward", "BinarizeRewardKeys", "CatFrames",
+    "CatFramesKeys", "CatTensors", "CatTensorsKeys", "CenterCrop", "CenterCropKeys", "ClipTransform",
     "ClipTransformInverseKeys", "ClipTransformKeys", "Crop", "CropKeys", "DTypeCastTransform",
     "DTypeCastTransformInverseKeys", "DTypeCastTransformKeys", "DiscreteActionProjection",
     "DiscreteActionProjectionInverseKeys", "DoubleToFloat", "DoubleToFloatInverseKeys", "DoubleToFloatKeys",
     "EndOfLifeTransform", "EndOfLifeTransformKeys", "ExcludeTransform", "ExcludeTransformKeys",
-    "FlattenAction", "FlattenActionInverseKeys", "FlattenObservation", "FlattenObservationKeys",
-    "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys", "GrayScale",
-    "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards", "LineariseRewardsKeys",
-    "MultiAction", "MultiActionInverseKeys", "MultiActionKeys", "NoopResetEnv", "ObservationNorm",
-    "ObservationNormInverseKeys", "ObservationNormKeys", "PermuteTransform", "PermuteTransformInverseKeys",
-    "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys", "RandomTruncationTransform",
-    "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys", "RenameTransform",
-    "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys", "Reward2GoTransform",
-    "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling", "RewardScalingKeys",
-    "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys", "SignTransform",
-    "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform", "SqueezeTransformInverseKeys",
-    "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter", "StepCounterKeys", "SuccessReward",
-    "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys", "TimeMaxPool", "TimeMaxPoolKeys",
-    "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys", "UnsqueezeTransform",
-    "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
+    "FlattenAction", "FlattenActionInverseKeys", "FlattenActionKeys", "FlattenObservation",
+    "FlattenObservationKeys", "FrameSkipTransform", "FrameSkipTransformKeys", "GSDENoise", "GSDENoiseKeys",
+    "GrayScale", "GrayScaleKeys", "InitTracker", "InitTrackerKeys", "LineariseRewards",
+    "LineariseRewardsKeys", "MultiAction", "MultiActionInverseKeys", "MultiActionKeys", "NoopResetEnv",
+    "ObservationNorm", "ObservationNormInverseKeys", "ObservationNormKeys", "PermuteTransform",
+    "PermuteTransformInverseKeys", "PermuteTransformKeys", "RNDTransform", "RNDTransformKeys",
+    "RandomTruncationTransform", "RandomTruncationTransformKeys", "RecurrentState", "RecurrentStateKeys",
+    "RenameTransform", "RenameTransformInverseKeys", "RenameTransformKeys", "Resize", "ResizeKeys",
+    "Reward2GoTransform", "Reward2GoTransformKeys", "RewardClipping", "RewardClippingKeys", "RewardScaling",
+    "RewardScalingKeys", "RewardSum", "RewardSumKeys", "SelectTransform", "SelectTransformKeys",
+    "SignTransform", "SignTransformInverseKeys", "SignTransformKeys", "SqueezeTransform",
+    "SqueezeTransformInverseKeys", "SqueezeTransformKeys", "Stack", "StackKeys", "StepCounter",
+    "StepCounterKeys", "SuccessReward", "SuccessRewardKeys", "TargetReturn", "TargetReturnKeys",
+    "TimeMaxPool", "TimeMaxPoolKeys", "ToTensorImage", "ToTensorImageKeys", "TrajCounter", "TrajCounterKeys",
+    "UnsqueezeTransform", "UnsqueezeTransformInverseKeys", "UnsqueezeTransformKeys", "VecNorm", "VecNormKeys",
 ]

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=98ce79e23e3acf993fcea0c4762785ede1d6da1f19e8788aec2f894c0d44dff0
+# specgen: sha256=f726eb53d16e53ae66f9ab682cac4a3ea99a4669ecaf61a8d78bdef7e3852783
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from specgen_runtime.params import as_ints
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.arguments import as_float_tensor, in_dtype
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, FLOAT_DTYPES
+from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.outer import choices_like
@@ -27,9 +28,18 @@ from specgen_runtime.typing import ArrayLike, NestedKey, TensorDictBase
 
 __all__ = [
     "ActionDiscretizer", "ActionDiscretizerInverseKeys", "ActionMask", "ActionMaskKeys", "ActionScaling",
-    "ActionScalingInverseKeys", "DiscreteActionProjection", "DiscreteActionProjectionInverseKeys",
-    "FlattenAction", "FlattenActionInverseKeys",
+    "ActionScalingInverseKeys", "ActionScalingKeys", "DiscreteActionProjection",
+    "DiscreteActionProjectionInverseKeys", "FlattenAction", "FlattenActionInverseKeys", "FlattenActionKeys",
 ]
+
+
+class FlattenActionKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    taken: NestedKey
+    """actions as the environment took them"""
+    shown: NestedKey
+    """as the policy would have written them"""
 
 
 class FlattenActionInverseKeys(NamedTuple):
@@ -37,6 +47,18 @@ class FlattenActionInverseKeys(NamedTuple):
 
     action: NestedKey
     flat: NestedKey
+
+
+def flatten_action_map(first_dim: int, last_dim: int, taken: Tensor) -> Tensor:
+    """`shown` at any moment.
+
+    Args:
+        first_dim: the first of them, counted from the end.
+        last_dim: the last of them, counted from the end.
+        taken: any dtype [*batch, ...].
+    """
+    # transforms.FlattenAction.map
+    return taken.flatten(first_dim, last_dim)
 
 
 def flatten_action_outer_flat(first_dim: int, last_dim: int, action: Tensor) -> Tensor:
@@ -64,8 +86,14 @@ def flatten_action_inverse(first_dim: int, last_dim: int, action: Tensor, flat: 
     return torch.unflatten(flat, last_dim, action.shape[first_dim : last_dim + 1 or None])
 
 
-class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInverseKeys]):
+class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKeys]):
     """Let the policy write one axis where the environment takes several that lie side by side.
+
+    Reads, for each of `in_keys`, in recorded data:
+        `taken`, any dtype [*batch, ...]: actions as the environment took them
+
+    Writes, for each of them:
+        `shown`, of the type that is computed: as the policy would have written them
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, any dtype [*batch, ...]
@@ -74,13 +102,20 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
         `flat`, like `flatten(action, first_dim, last_dim)`
     """
 
+    _reads = ("taken",)
+    _writes = ("shown",)
     _gives = ("action",)
     _takes = ("flat",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"shown": Follows("structural")}
+    _maps: ClassVar[Mapping[str, str]] = {"shown": "taken"}
+    _logical = True
+    _recorded = True
     invertible = True
 
     def __init__(
         self, first_dim: int = -2, last_dim: int = -1, in_keys_inv: Sequence[NestedKey] | None = None,
-        out_keys_inv: Sequence[NestedKey] | None = None,
+        out_keys_inv: Sequence[NestedKey] | None = None, in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
     ) -> None:
         """Let the policy write one axis where the environment takes several that lie side by side.
 
@@ -89,11 +124,15 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
             last_dim: the last of them, counted from the end; <= -1.
             in_keys_inv: the keys that it works on (default: `action`).
             out_keys_inv: the keys of `flat`, one for each input (default: `in_keys_inv`).
+            in_keys: the keys that it works on (default: none; they are of recorded data).
+            out_keys: the keys of `shown`, one for each input (default: `in_keys`).
 
         Raises:
             ValueError: if `first_dim` is not <= -1, or `last_dim` is not <= -1.
         """
-        super().__init__(in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)
+        super().__init__(
+            in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, in_keys=in_keys, out_keys=out_keys
+        )
         if not first_dim <= -1:
             raise ValueError(f"first_dim must be <= -1, got {first_dim}")
         self.first_dim = first_dim
@@ -101,10 +140,18 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
             raise ValueError(f"last_dim must be <= -1, got {last_dim}")
         self.last_dim = last_dim
 
+    def _bind(self, env: EnvBase | None) -> list[FlattenActionKeys]:
+        taken = [] if env is not None else self._select(env, self._in_keys or [], (), ANY_DTYPES)
+        shown = self._named(self._out_keys, taken, "out_keys")
+        return [FlattenActionKeys(*keys) for keys in zip(taken, shown, strict=True)]
+
     def _bind_inv(self, env: EnvBase | None) -> list[FlattenActionInverseKeys]:
         action = self._select(env, self._in_keys_inv, ("action",), ANY_DTYPES, INPUTS)
         flat = self._named(self._out_keys_inv, action, "out_keys_inv")
         return [FlattenActionInverseKeys(*keys) for keys in zip(action, flat, strict=True)]
+
+    def _apply_transform(self, taken: Tensor) -> Tensor:
+        return flatten_action_map(self.first_dim, self.last_dim, taken)
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         outer_tensordict = self._as_taken(tensordict)
@@ -127,6 +174,15 @@ class FlattenAction(GeneratedTransform[tuple[NestedKey, ...], FlattenActionInver
         return specs
 
 
+class ActionScalingKeys(NamedTuple):
+    """What one repetition reads and writes."""
+
+    taken: NestedKey
+    """actions as the environment took them, scaled by `loc` and `scale`"""
+    shown: NestedKey
+    """as the policy would have written them"""
+
+
 class ActionScalingInverseKeys(NamedTuple):
     """What one repetition of the inverse writes and reads."""
 
@@ -134,6 +190,18 @@ class ActionScalingInverseKeys(NamedTuple):
     scaled: NestedKey
     centred: NestedKey
     shifted: NestedKey
+
+
+def action_scaling_map_shown(loc: Tensor, scale: Tensor, taken: Tensor) -> Tensor:
+    """`shown` at any moment.
+
+    Args:
+        loc: what 0 is for the environment; without it the middle of the bounds.
+        scale: how much 1 is for the environment, given with `loc`.
+        taken: floats [*batch, ...].
+    """
+    # transforms.ActionScaling.map
+    return ((taken - loc) / scale if scale is not None else taken) if loc is not None else taken
 
 
 def action_scaling_outer_scaled(loc: Tensor, scale: Tensor, action: Tensor) -> Tensor:
@@ -196,9 +264,16 @@ def action_scaling_inverse(
     )
 
 
-class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInverseKeys]):
+class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKeys]):
     """Let the policy write actions between -1 and 1, or 0 and 1, where the environment takes other finite
     bounds.
+
+    Reads, for each of `in_keys`, in recorded data:
+        `taken`, floats [*batch, ...]: actions as the environment took them, scaled by `loc` and `scale`
+
+    Writes, for each of them:
+        `shown`, of the type that is computed; only with `given(loc) and given(scale)`: as the policy
+            would have written them
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, floats [*batch, ...]
@@ -211,13 +286,18 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
             given(loc) and not given(scale) and not standard_normal`
     """
 
+    _reads = ("taken",)
     _gives = ("action",)
+    _follows: ClassVar[Mapping[str, Follows]] = {"shown": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"shown": "taken"}
+    _recorded = True
     invertible = True
     loc: Tensor | None
     scale: Tensor | None
 
     def __init__(
         self, in_keys_inv: Sequence[NestedKey] | None = None, out_keys_inv: Sequence[NestedKey] | None = None,
+        in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None,
         loc: ArrayLike | None = None, scale: ArrayLike | None = None, standard_normal: bool = True,
     ) -> None:
         """Let the policy write actions between -1 and 1, or 0 and 1, where the environment takes other finite
@@ -226,6 +306,8 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
         Args:
             in_keys_inv: the keys that it works on (default: `action`).
             out_keys_inv: the keys of `scaled`, one for each input (default: `in_keys_inv`).
+            in_keys: the keys that it works on (default: none; they are of recorded data).
+            out_keys: the keys of `shown`, one for each input (default: `in_keys`).
             loc: what 0 is for the environment; without it the middle of the bounds.
             scale: how much 1 is for the environment, given with `loc`; > 0.
             standard_normal: between -1 and 1; else between 0 and 1. With `loc` and `scale` it changes
@@ -234,18 +316,26 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
         Raises:
             ValueError: if `scale` is not > 0.
         """
-        super().__init__(in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv)
+        super().__init__(
+            in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, in_keys=in_keys, out_keys=out_keys
+        )
         self.register_buffer("loc", None if loc is None else as_float_tensor(loc, "loc"))
         self.register_buffer("scale", None if scale is None else as_float_tensor(scale, "scale"))
         if self.scale is not None and not bool((self.scale > 0).all()):
             raise ValueError(f"scale must be > 0, got {scale}")
         self.standard_normal = standard_normal
         if self.loc is not None and self.scale is not None:
+            self._writes = (*self._writes, "shown")
             self._takes = (*self._takes, "scaled")
         if self.loc is None and self.scale is None and self.standard_normal:
             self._takes = (*self._takes, "centred")
         if self.loc is None and self.scale is None and not self.standard_normal:
             self._takes = (*self._takes, "shifted")
+
+    def _bind(self, env: EnvBase | None) -> list[ActionScalingKeys]:
+        taken = [] if env is not None else self._select(env, self._in_keys or [], (), FLOAT_DTYPES)
+        shown = self._named(self._out_keys, taken, "out_keys")
+        return [ActionScalingKeys(*keys) for keys in zip(taken, shown, strict=True)]
 
     def _bind_inv(self, env: EnvBase | None) -> list[ActionScalingInverseKeys]:
         action = self._with_bounds(
@@ -257,6 +347,19 @@ class ActionScaling(GeneratedTransform[tuple[NestedKey, ...], ActionScalingInver
         return [
             ActionScalingInverseKeys(*keys) for keys in zip(action, scaled, centred, shifted, strict=True)
         ]
+
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.taken):
+                continue
+            if self.loc is not None and self.scale is not None:
+                taken = self._require(seen, key.taken)
+                shown = action_scaling_map_shown(
+                    self._cast("loc", taken.dtype), self._cast("scale", taken.dtype), taken
+                )
+                self._write(tensordict, key.shown, shown)
+        return tensordict
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         outer_tensordict = self._as_taken(tensordict)

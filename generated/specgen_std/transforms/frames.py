@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0f7544d2d9c5b5524ff4aabeded912602eefbde15823ec1f2a21b271f6bff673
+# specgen: sha256=5cc237c7390677ef7a5bfb0f36e7ec358dc31e8cc0fcc3820cc96c7ed30c6edd
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -80,11 +80,14 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
     _logical = True
     _sequential = True
     _reset_keyword = "reset_key"
+    _done_keyword = "done_key"
+    _inverse_keyword = "as_inverse"
 
     def __init__(
         self, N: int, dim: int, in_keys: Sequence[NestedKey] | None = None,
         out_keys: Sequence[NestedKey] | None = None, padding: Literal["same", "constant"] = "same",
-        padding_value: float = 0.0, reset_key: NestedKey | Sequence[NestedKey] | None = None,
+        padding_value: float = 0.0, as_inverse: bool = False,
+        reset_key: NestedKey | Sequence[NestedKey] | None = None, done_key: NestedKey | None = None,
     ) -> None:
         """Put the last frames of an episode side by side.
 
@@ -95,14 +98,20 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             out_keys: the keys of `stacked`, one for each input (default: `in_keys`).
             padding: what stands in place of frames before the first: the first one, or `padding_value`.
             padding_value: what stands there with `constant`.
+            as_inverse: whether recorded data are transformed by `inv`, on the way into a replay buffer, and
+                left alone by `forward`; in no environment.
             reset_key: the masks that begin anew what is carried; they follow from its keys, and are
                 compared with these.
+            done_key: the flag that ends the episodes of recorded data (default: the `done` of the root-most
+                done set above a key).
 
         Raises:
             ValueError: if `N` is not >= 1, or `dim` is not <= -1, or `padding` is none of same, constant.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.reset_key = None if reset_key is None else normal_keys(reset_key)
+        self.done_key = done_key
+        self.as_inverse = as_inverse
         if not N >= 1:
             raise ValueError(f"N must be >= 1, got {N}")
         self.N = N

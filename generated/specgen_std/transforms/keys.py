@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c4d71f8ec5913afc924f113d71dca23fec59680263459018f4bba2a38a018440
+# specgen: sha256=707b2aa7c0b30246cc3f13d4f6724e4fd6de5aac91abe508a8429789dbd4730c
 """Which keys there are, and what they are called."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import INPUTS, GeneratedTransform
-from specgen_runtime.transforms.keys import normal_key
+from specgen_runtime.transforms.keys import in_order, normal_key
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = [
@@ -39,15 +39,26 @@ class ExcludeTransform(GeneratedTransform[ExcludeTransformKeys]):
     Reads:
         `excluded_keys`, several together, any dtype [*batch, ...]
 
-    Drops `excluded_keys`.
+    Drops `excluded_keys`, if not inverse.
+
+    Leaves out on the way to the environment, or into a replay buffer: `excluded_keys`, if inverse.
     """
 
     _reads = ("excluded_keys",)
-    _drops = ("excluded_keys",)
 
-    def __init__(self, *excluded_keys: NestedKey) -> None:
-        """Leave some entries out."""
+    def __init__(self, *excluded_keys: NestedKey, inverse: bool = False) -> None:
+        """Leave some entries out.
+
+        Args:
+            inverse: whether they are left out of what goes to the environment, or into a replay buffer, and
+                shown as they are.
+        """
         super().__init__(in_keys=list(excluded_keys))
+        self.inverse = inverse
+        if not self.inverse:
+            self._drops = (*self._drops, "excluded_keys")
+        if self.inverse:
+            self._drops_inverse = (*self._drops_inverse, "excluded_keys")
 
     def _bind(self, env: EnvBase | None) -> list[ExcludeTransformKeys]:
         excluded_keys = [self._select(env, self._in_keys, (), ANY_DTYPES)]
@@ -60,6 +71,7 @@ class SelectTransformKeys(NamedTuple):
     selected_keys: list[NestedKey]
     others: list[NestedKey]
     rewards: list[NestedKey]
+    flags: list[NestedKey]
 
 
 class SelectTransform(GeneratedTransform[SelectTransformKeys]):
@@ -70,24 +82,30 @@ class SelectTransform(GeneratedTransform[SelectTransformKeys]):
         `selected_keys`, several together, any dtype [*batch, ...]
         `others`, several together, any dtype [*batch, ...]
         `rewards`, several together, any dtype [*batch, ...]
+        `flags`, several together, any dtype [*batch, ...]
 
-    Drops `others`, `rewards`, if not keep_rewards.
+    Drops `others`, `rewards`, if not keep_rewards, `flags`, if not keep_dones.
     """
 
     _reads = ("selected_keys",)
     _drops: tuple[str, ...] = ("others",)
 
-    def __init__(self, *selected_keys: NestedKey, keep_rewards: bool = True) -> None:
+    def __init__(self, *selected_keys: NestedKey, keep_rewards: bool = True, keep_dones: bool = True) -> None:
         """Keep some observations, and leave the others out; done flags stay, and rewards too if nobody says
         otherwise.
 
         Args:
             keep_rewards: whether rewards stay that are not among the keys.
+            keep_dones: whether done flags stay that are not among the keys: in recorded data they may go,
+                environments need theirs.
         """
         super().__init__(in_keys=list(selected_keys))
         self.keep_rewards = keep_rewards
+        self.keep_dones = keep_dones
         if not self.keep_rewards:
             self._drops = (*self._drops, "rewards")
+        if not self.keep_dones:
+            self._drops = (*self._drops, "flags")
 
     def _bind(self, env: EnvBase | None) -> list[SelectTransformKeys]:
         selected_keys = [self._select(env, self._in_keys, (), ANY_DTYPES)]
@@ -97,7 +115,12 @@ class SelectTransform(GeneratedTransform[SelectTransformKeys]):
         rewards = [self._without(self._select(env, None, ("env.reward",), ANY_DTYPES), selected_keys)] * len(
             selected_keys
         )
-        return [SelectTransformKeys(*keys) for keys in zip(selected_keys, others, rewards, strict=True)]
+        flags = [self._without(self._select(env, None, ("env.flags",), ANY_DTYPES), selected_keys)] * len(
+            selected_keys
+        )
+        return [
+            SelectTransformKeys(*keys) for keys in zip(selected_keys, others, rewards, flags, strict=True)
+        ]
 
 
 class RenameTransformKeys(NamedTuple):
@@ -208,7 +231,7 @@ class CatTensorsKeys(NamedTuple):
 
     entries: list[NestedKey]
     vector: NestedKey
-    """all of them, in the order of `in_keys`"""
+    """all of them, in their order"""
 
 
 def cat_tensors_map(dim: int, entries: list[Tensor]) -> Tensor:
@@ -229,7 +252,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
         `entries`, several together, numbers [*batch, ...]
 
     Writes:
-        `vector`, of the type that is computed: all of them, in the order of `in_keys`
+        `vector`, of the type that is computed: all of them, in their order
 
     Drops `entries`, if del_keys.
     """
@@ -241,7 +264,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
 
     def __init__(
         self, in_keys: Sequence[NestedKey] | None = None, out_key: NestedKey = "observation_vector",
-        dim: int = -1, del_keys: bool = True,
+        dim: int = -1, del_keys: bool = True, sort: bool = False,
     ) -> None:
         """Put several entries behind one another.
 
@@ -251,6 +274,7 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
             out_key: the key of `vector`.
             dim: the axis along which they stand; <= -1.
             del_keys: whether the single entries are left out.
+            sort: whether the entries stand in the order of their names.
 
         Raises:
             ValueError: if `dim` is not <= -1.
@@ -261,11 +285,12 @@ class CatTensors(GeneratedTransform[CatTensorsKeys]):
             raise ValueError(f"dim must be <= -1, got {dim}")
         self.dim = dim
         self.del_keys = del_keys
+        self.sort = sort
         if self.del_keys:
             self._drops = (*self._drops, "entries")
 
     def _bind(self, env: EnvBase | None) -> list[CatTensorsKeys]:
-        entries = [self._select(env, self._in_keys, ("env.observation",), NUMBER_DTYPES)]
+        entries = [in_order(self._select(env, self._in_keys, ("env.observation",), NUMBER_DTYPES), self.sort)]
         vector = [self.out_key] * len(entries)
         return [CatTensorsKeys(*keys) for keys in zip(entries, vector, strict=True)]
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=caffcf6ad7906bbf9dfa8cf86378f8d2e61aa59e01ef314a1e5d63c07eedd360
+# specgen: sha256=405ac370eae5ff886ddba4dedf403abfcafd1a92b714b71d6108cb6afa23f08d
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.keys import leaf_name, sibling
 from specgen_runtime.transforms.like import flag_like, unbounded_like
-from specgen_runtime.transforms.new_rows import NewRows
+from specgen_runtime.transforms.new_rows import NewRows, batch_count
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -36,8 +36,8 @@ class RandomTruncationTransformKeys(NamedTuple):
 
 
 def random_truncation_transform_reset(
-    min_horizon: int, max_horizon: int, prob: float, begun: Tensor, draw_random: Tensor, draw_later: Tensor,
-    draw_horizon: Tensor,
+    min_horizon: int, max_horizon: int, prob: float, first_episode_prob: float | None, begun: Tensor,
+    rows: Tensor, draw_random: Tensor, draw_later: Tensor, draw_horizon: Tensor,
 ) -> Tensor:
     """`horizon` at the start of an episode.
 
@@ -45,16 +45,21 @@ def random_truncation_transform_reset(
         min_horizon: the least random length.
         max_horizon: the largest length, and that of episodes with no random one.
         prob: how often an episode has a random length.
-        begun: what was learned.
+        first_episode_prob: how often one has of those behind the first ones, as many as there were
+            rows; without it `prob`.
+        begun, rows: what was learned.
         draw_random: float32 [*batch, ...], uniform in [0, 1).
         draw_later, draw_horizon: float64 [*batch, ...], uniform in [0, 1).
     """
     # transforms.RandomTruncationTransform.reset
-    random = draw_random < prob
+    second = first_episode_prob if first_episode_prob is not None else prob
+    random = draw_random < torch.where(
+        begun < 2 * rows, second, torch.full((), prob, dtype=torch.float32, device=begun.device)
+    )
     later = torch.where(
         random, min_horizon + ((max_horizon + 1 - min_horizon) * draw_later).to(torch.int64), max_horizon
     )
-    return torch.where(begun, later, 1 + (max_horizon * draw_horizon).to(torch.int64))
+    return torch.where(begun > 0, later, 1 + (max_horizon * draw_horizon).to(torch.int64))
 
 
 def random_truncation_transform_step(
@@ -73,14 +78,21 @@ def random_truncation_transform_step(
     return next_horizon, next_truncated
 
 
-def random_truncation_transform_update(begun: Tensor) -> Tensor:
-    """`begun` with what the rows that are new tell.
+def random_truncation_transform_update(
+    begun: Tensor, rows: Tensor, new_rows: NewRows
+) -> tuple[Tensor, Tensor]:
+    """`begun` and `rows` with what the rows that are new tell.
 
     Args:
-        begun: whether there were episodes before.
+        begun: how many episodes have begun.
+        rows: how many of them were the first ones.
+        new_rows: the rows that count.
     """
     # transforms.RandomTruncationTransform.update
-    return torch.full_like(begun, True)
+    count = batch_count(new_rows)
+    next_begun = begun + count.to(torch.int64)
+    next_rows = torch.where(begun > 0, rows, count.to(torch.int64))
+    return next_begun, next_rows
 
 
 class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]):
@@ -105,8 +117,8 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
     _learns = "at_reset"
 
     def __init__(
-        self, min_horizon: int, max_horizon: int, prob: float = 0.0, step_count_key: str = "step_count",
-        truncated_key: str = "truncated",
+        self, min_horizon: int, max_horizon: int, prob: float = 0.0, first_episode_prob: float | None = None,
+        step_count_key: str = "step_count", truncated_key: str = "truncated",
     ) -> None:
         """Truncate episodes at lengths of their own, so that those of a batch don't end together.
 
@@ -115,12 +127,15 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
             max_horizon: the largest length, and that of episodes with no random one; >= 1 and >=
                 `min_horizon`.
             prob: how often an episode has a random length; >= 0 and <= 1.
+            first_episode_prob: how often one has of those behind the first ones, as many as there were
+                rows; without it `prob`; >= 0 and <= 1.
             step_count_key: the key of `count`, beside `done`.
             truncated_key: the name of `truncated`.
 
         Raises:
             ValueError: if `min_horizon` is not >= 1, or `max_horizon` is not >= 1 and >= `min_horizon`, or
-                `prob` is not >= 0 and <= 1, or `truncated_key` or `step_count_key` is no name.
+                `prob` is not >= 0 and <= 1, or `first_episode_prob` is not >= 0 and <= 1, or
+                `truncated_key` or `step_count_key` is no name.
         """
         super().__init__()
         self.step_count_key = leaf_name(step_count_key, "step_count_key")
@@ -138,6 +153,11 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         if not prob <= 1:
             raise ValueError(f"prob must be <= 1, got {prob}")
         self.prob = prob
+        if first_episode_prob is not None and not first_episode_prob >= 0:
+            raise ValueError(f"first_episode_prob must be >= 0, got {first_episode_prob}")
+        if first_episode_prob is not None and not first_episode_prob <= 1:
+            raise ValueError(f"first_episode_prob must be <= 1, got {first_episode_prob}")
+        self.first_episode_prob = first_episode_prob
 
     def _bind(self, env: EnvBase | None) -> list[RandomTruncationTransformKeys]:
         done = self._select(env, None, ("env.done",), (torch.bool,))
@@ -170,8 +190,8 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
                 draw_horizon = self._uniform(done, torch.float64)
                 held = self._held(key.done)
                 horizon = random_truncation_transform_reset(
-                    self.min_horizon, self.max_horizon, self.prob, held["begun"], draw_random, draw_later,
-                    draw_horizon,
+                    self.min_horizon, self.max_horizon, self.prob, self.first_episode_prob, held["begun"],
+                    held["rows"], draw_random, draw_later, draw_horizon,
                 )
                 self._write(tensordict_reset, key.horizon, horizon)
                 self._write(tensordict_reset, key.truncated, self._flag(tensordict_reset, key.truncated))
@@ -191,7 +211,10 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
         return next_tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
-        return (BufferSpec("begun", None, torch.bool, False, False),)
+        return (
+            BufferSpec("begun", None, torch.int64, False, 0),
+            BufferSpec("rows", None, torch.int64, False, 0),
+        )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        return (random_truncation_transform_update(held["begun"]),)
+        return random_truncation_transform_update(held["begun"], held["rows"], new_rows)

@@ -28,11 +28,12 @@ from specgen_runtime.collectors.state import (
     random_states,
     tensordict_of,
 )
-from specgen_runtime.collectors.trajectories import TRAJECTORY_KEY, TrajectoryNumbers, ended
+from specgen_runtime.collectors.trajectories import TrajectoryNumbers, ended
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
-from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
+from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
 from specgen_runtime.typing import DEVICE_TYPING
 
@@ -262,7 +263,7 @@ class Collector(BaseCollector[D]):
             version = torch.full(batch.batch_size, self.version, device=batch.device)
             added["policy_version"], added["next", "policy_version"] = version, version.clone()
         for key, value in added.items():
-            batch.set(key, value)
+            put_checked(batch, key, value)
         if self.set_truncated:
             mark_truncated(batch, sets)
         if self.compact_obs:

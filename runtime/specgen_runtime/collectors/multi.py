@@ -14,9 +14,9 @@ from torch import nn
 from specgen_runtime.collectors.arguments import Buffer, made_policy, steps_of_batch
 from specgen_runtime.collectors.base import BaseCollector
 from specgen_runtime.collectors.policies import Weights, load_weights, weights_of
-from specgen_runtime.collectors.trajectories import TRAJECTORY_KEY
 from specgen_runtime.collectors.worker import Worker, WorkerLostError, pickled_worker, worker_seed
 from specgen_runtime.envs.base import D, EnvBase
+from specgen_runtime.envs.keys import TRAJECTORY_KEY
 
 __all__ = ["EnvMakers", "MultiCollector"]
 

@@ -9,13 +9,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.done import DoneSet
-from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TRAJECTORY_KEY", "TrajectoryNumbers", "ended", "split_trajectories"]
-
-TRAJECTORY_KEY = ("collector", "traj_ids")
-"""Where the number of each row's trajectory stands, int64 of the batch's shape."""
+__all__ = ["TrajectoryNumbers", "ended", "split_trajectories"]
 
 
 class TrajectoryNumbers:
@@ -87,12 +85,13 @@ def ended(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> Tensor:
     Returns:
         bool `(*batch, T)`, on the CPU.
     """
-    size = rollout.batch_size
-    found = torch.zeros(size, dtype=torch.bool)
+    size, following = rollout.batch_size, rollout.get("next")
+    found: Tensor | None = None
     for flags in sets:
-        flag = rollout.get(("next", *as_tuple(flags.done)))
-        found |= flag.reshape(*size, -1).any(-1).cpu()
-    return found
+        flag = peek(following, flags.done)
+        flag = flag.reshape(size) if flag.numel() == size.numel() else flag.reshape(*size, -1).any(-1)
+        found = flag.cpu() if found is None else found | flag.cpu()
+    return torch.zeros(size, dtype=torch.bool) if found is None else found
 
 
 def split_trajectories(

@@ -14,7 +14,10 @@ __all__ = ["load_recorded"]
 
 
 def load_recorded(
-    path: str | Path, entries: Mapping[NestedKey, tuple[torch.dtype, tuple[int, ...]]]
+    path: str | Path,
+    entries: Mapping[NestedKey, tuple[torch.dtype, tuple[int, ...]]],
+    *,
+    at_most: int | None = None,
 ) -> TensorDictBase:
     """Read transitions that were saved with `tensordict.memmap(path)`, one behind the other.
 
@@ -23,13 +26,14 @@ def load_recorded(
     Args:
         path: the folder.
         entries: what is read, each with its dtype and the shape that it has behind the batch dimensions.
+        at_most: how many transitions there is space for; None for any number.
 
     Returns:
         A tensordict of batch size `[frames]` with these entries, memory-mapped where they were saved in one batch dimension.
 
     Raises:
         FileNotFoundError: the folder is not there, or holds no tensordict.
-        ValueError: it holds no transitions, lacks an entry, or has one of another dtype or shape; all are named.
+        ValueError: it holds no transitions or too many, lacks an entry, or has one of another dtype or shape; all are named.
     """
     folder = Path(path)
     if not (folder / "meta.json").is_file():
@@ -39,6 +43,8 @@ def load_recorded(
     data: TensorDictBase = TensorDict.load_memmap(folder)
     if 0 in data.batch_size:  # whose `numel` is 1
         raise ValueError(f"{folder} holds no transitions: its batch size is {list(data.batch_size)}")
+    if at_most is not None and data.numel() > at_most:
+        raise ValueError(f"{folder} holds {data.numel()} transitions, and there is space for {at_most}")
     known = {key if isinstance(key, tuple) else (key,): key for key in data.keys(True, True)}
     wrong: list[str] = []
     for key, (dtype, shape) in entries.items():

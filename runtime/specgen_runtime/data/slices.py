@@ -12,13 +12,13 @@ from specgen_runtime.data.rows import leaves_of
 from specgen_runtime.data.samplers import Drawn, Sampler, SamplerWithoutReplacement, refuse_empty
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.trajectories import Trajectories, ends_of_numbers, find_trajectories
-from specgen_runtime.envs.keys import MissingKeyError, show_key
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, MissingKeyError, show_key
 from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["SliceSampler", "SliceSamplerWithoutReplacement"]
 
-_NUMBERS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
+_NUMBERS: tuple[NestedKey, ...] = (TRAJECTORY_KEY, "episode")
 """Where the number of a row's trajectory is looked for."""
 
 

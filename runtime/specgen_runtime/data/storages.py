@@ -195,14 +195,24 @@ class TensorStorage(Storage):
         if not state_dict["initialized"]:
             return
         rows, *_ = state_dict["_batch_size"]
+        parts: dict[Any, tuple[Tensor, ...]] = {
+            path: value if isinstance(value, tuple) else (value,) for path, value in leaves.items()
+        }
         if self._data is None:
-            self._allocate(_nested(leaves, state_dict["_batch_size"]))
+            firsts = {path: first[:1] for path, (first, *_) in parts.items()}
+            _, *batch = state_dict["_batch_size"]
+            self._allocate(_nested(firsts, [min(1, rows), *batch]))
         if rows > len(self._data):
             raise ValueError(f"{rows} rows were saved, and there is space for {len(self._data)}")
         views = {path: leaf[:rows] for path, leaf in self._leaves.items()}
-        checked(views, leaves)
+        wholes = {
+            path: torch.empty((sum(map(len, of)), *of[0].shape[1:]), dtype=of[0].dtype, device="meta")
+            for path, of in parts.items()
+        }
+        checked(views, wholes)
         for path, view in views.items():
-            view.copy_(leaves[path])
+            for rows_of, part in zip(view.split([len(one) for one in parts[path]]), parts[path], strict=True):
+                rows_of.copy_(part)
         self._rows = rows
         self._last_cursor = state_dict["_last_cursor"]
 

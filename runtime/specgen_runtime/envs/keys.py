@@ -8,6 +8,7 @@ from typing import Any
 from specgen_runtime.typing import NestedKey
 
 __all__ = [
+    "TRAJECTORY_KEY",
     "MissingKeyError",
     "as_tuple",
     "join_key",
@@ -17,6 +18,10 @@ __all__ = [
     "only_key",
     "show_key",
 ]
+
+
+TRAJECTORY_KEY = ("collector", "traj_ids")
+"""Where collected data hold the number of each row's trajectory, int64 of the batch's shape."""
 
 
 def as_tuple(key: NestedKey) -> tuple[str, ...]:

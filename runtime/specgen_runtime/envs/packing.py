@@ -266,9 +266,12 @@ def _nest(tensordict: TensorDictBase, path: tuple[Any, ...]) -> Any:
             return None
         found = inner._tensordict.get(name)
         if found is None:
-            if inner.is_locked or inner._td_dim_names is not None or torch.compiler.is_compiling():
+            if inner.is_locked or torch.compiler.is_compiling():
                 return None
-            found = inner._tensordict[name] = flat_td({}, inner._batch_size, inner._device)
+            found = flat_td({}, inner._batch_size, inner._device)
+            if inner._td_dim_names is not None:
+                found._td_dim_names = list(inner._td_dim_names)
+            inner._tensordict[name] = found
         inner = found
     return inner
 

@@ -18,13 +18,14 @@ from specgen_runtime.objectives.distance import LossFunction, distance_loss
 from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
-from specgen_runtime.objectives.hold_out import hold_out_net
+from specgen_runtime.objectives.hold_out import hold_out_net, hold_out_params
 from specgen_runtime.objectives.input_gradient import input_gradient
 from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import required
-from specgen_runtime.objectives.learnables import add_learnable, moved_between, read_between
+from specgen_runtime.objectives.learnables import add_learnable, exponential_of, moved_between, read_between
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_methods
+from specgen_runtime.objectives.optimizers import group_optimizers
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.parameters import network_buffer
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
@@ -82,7 +83,10 @@ __all__ = [
     "chosen_members",
     "coefficient_part",
     "distance_loss",
+    "exponential_of",
+    "group_optimizers",
     "hold_out_net",
+    "hold_out_params",
     "input_gradient",
     "is_random_policy",
     "joined_values",

@@ -62,6 +62,7 @@ class LossModule(SelectingModule):
             put into a batch by them.
         value_role: the role whose key the value estimator takes for the value that it reads and writes.
         trained: the networks, and other numbers, that each term trains.
+        default_keys: the class of `tensor_keys`, whose attributes are the keys that losses read unless told otherwise.
         parts: the entries that are computed together, by the name of that part; empty where all are.
         reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths in the data.
     """
@@ -70,6 +71,7 @@ class LossModule(SelectingModule):
     class _AcceptedKeys:
         pass
 
+    default_keys: ClassVar[type] = _AcceptedKeys
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     supported_value_estimators: ClassVar[tuple[ValueEstimators, ...] | None] = ()
     feature_ranks: ClassVar[Mapping[str, int]] = {"reward": 1, "done": 1, "terminated": 1, "truncated": 1}
@@ -88,6 +90,7 @@ class LossModule(SelectingModule):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.default_keys = cls._AcceptedKeys
         run_in_loss_modes(cls)
 
     def __init__(self, *, functional: bool = True) -> None:
@@ -368,7 +371,13 @@ class LossModule(SelectingModule):
         if self._modules["_value_estimator"] is None and self.default_value_estimator is not None:
             self.make_value_estimator()
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
         # Called for this module before its children are visited, also when a parent is loaded.
         self._ensure_estimator()
-        super()._load_from_state_dict(*args, **kwargs)
+        estimator, of_estimator = self._modules["_value_estimator"], f"{prefix}_value_estimator."
+        if estimator is not None and not any(key.startswith(of_estimator) for key in state_dict):
+            # TorchRL's losses have no estimator before their first call: that of this loss stays as it is
+            state_dict.update(estimator.state_dict(prefix=of_estimator))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

@@ -1,11 +1,12 @@
-"""`hold_out_net`: networks that are read and not trained, for a while."""
+"""`hold_out_net`, `hold_out_params`: networks and parameters that are read and not trained, for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from tensordict import TensorDictBase
+from torch import Tensor, nn
 
 
 @contextmanager
@@ -22,3 +23,14 @@ def hold_out_net(network: nn.Module) -> Iterator[None]:
     finally:
         for parameter in held:
             parameter.requires_grad_(True)
+
+
+@contextmanager
+def hold_out_params(
+    params: TensorDictBase | Iterable[Tensor],
+) -> Iterator[TensorDictBase | tuple[Tensor, ...]]:
+    """Gives the parameters without gradients: of a tensordict one, such as for `params.to_module`, else a tuple of tensors.
+
+    The parameters themselves stay as they are.
+    """
+    yield params.detach() if isinstance(params, TensorDictBase) else tuple(one.detach() for one in params)

@@ -46,6 +46,19 @@ def add_learnable(
     loss.register_buffer(f"max_{name}", tensor(high))
 
 
+def exponential_of(loss: nn.Module, name: str) -> Tensor:
+    """The exponential of a learned number as the loss reads it, between its bounds; without gradients.
+
+    Raises:
+        AttributeError: if the loss has no such number, with its parameters.
+    """
+    value, low, high = (getattr(loss, one) for one in (name, f"min_{name}", f"max_{name}"))
+    if value is None:
+        raise AttributeError(f"{type(loss).__name__} learns no {name!r}, with its parameters")
+    value = value.detach()
+    return (value if low is None and high is None else value.clamp(low, high)).exp()
+
+
 def moved_between(value: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:
     """A learned number, itself moved between its bounds (those that are not None) first."""
     if low is not None or high is not None:

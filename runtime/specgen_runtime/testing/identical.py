@@ -79,12 +79,14 @@ def _compare_values(found: Any, expected: Any, where: str) -> None:
         for part, (left, right) in enumerate(zip(*parts, strict=True)):
             _compare_values(left, right, f"{where}, part {part}")
         return
-    kinds = [f"{each.dtype} {list(each.shape)} on {each.device}" for each in (found, expected)]
-    assert kinds[0] == kinds[1], f"{where}: {kinds[0]}, expected {kinds[1]}"
+    if (found.dtype, found.shape, found.device) != (expected.dtype, expected.shape, expected.device):
+        kinds = [f"{each.dtype} {list(each.shape)} on {each.device}" for each in (found, expected)]
+        raise AssertionError(f"{where}: {kinds[0]}, expected {kinds[1]}")
     if found.device.type == "meta":
         return
-    differs = _bits(found) != _bits(expected)
-    if bool(differs.any()):
+    left, right = _bits(found), _bits(expected)
+    if not torch.equal(left, right):
+        differs = left != right
         place = tuple(differs.nonzero()[0].tolist())
         raise AssertionError(
             f"{where}{list(place)}: {found[place].item()!r}, expected {expected[place].item()!r}"

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
+from specgen_runtime.data.saving import link_saved
 from specgen_runtime.durable import replace_file, save_values, sync_folder
 from specgen_runtime.training.state import plain_state, restored_state
 
@@ -74,6 +75,8 @@ class Checkpoints:
         try:
             new.mkdir()
             for name, buffer in buffers.items():
+                if self.last is not None:  # only what is new of its rows is written
+                    link_saved(self.last / name, new / name)
                 buffer.dumps(new / name)
             save_values(new / "state.pt", plain)
             sync_folder(new)

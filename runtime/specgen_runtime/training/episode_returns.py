@@ -9,12 +9,10 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["EpisodeReturns", "row_values", "sum_dtype"]
-
-_TRAJECTORY = ("collector", "traj_ids")
 
 _STEPS = 64
 """How many single steps are read at once."""
@@ -88,7 +86,7 @@ class EpisodeReturns:
         ]
         time = batch.names.index("time") if "time" in batch.names else None
         rows = [row_values(value, batch.batch_dims) for value in (done, *values)]
-        numbers = batch.get(_TRAJECTORY, None) if any(summed_here) else None
+        numbers = batch.get(TRAJECTORY_KEY, None) if any(summed_here) else None
         if numbers is not None:
             rows.append(numbers)
         before = self._steps[0] if self._steps else rows

@@ -8,6 +8,7 @@ from specgen_runtime.transforms.device import DeviceCastTransform, PinMemoryTran
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.expand import ExpandAs
 from specgen_runtime.transforms.finite import FiniteTensorDictCheck
+from specgen_runtime.transforms.fixed_norm import FixedNorm
 from specgen_runtime.transforms.function import FunctionTransform
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.module import ModuleTransform, RayModuleTransform
@@ -27,6 +28,7 @@ from specgen_runtime.transforms.termination import TerminateTransform
 from specgen_runtime.transforms.timer import Timer
 from specgen_runtime.transforms.tokenizer import Tokenizer
 from specgen_runtime.transforms.unary import Hash, UnaryTransform
+from specgen_runtime.transforms.vec_norm import VecNormV2
 
 __all__ = [
     "ActionChunkTransform",
@@ -38,6 +40,7 @@ __all__ = [
     "DeviceCastTransform",
     "ExpandAs",
     "FiniteTensorDictCheck",
+    "FixedNorm",
     "FlattenTensorDict",
     "FunctionTransform",
     "GeneratedTransform",
@@ -60,5 +63,6 @@ __all__ = [
     "Transform",
     "TransformedEnv",
     "UnaryTransform",
+    "VecNormV2",
     "gSDENoise",
 ]

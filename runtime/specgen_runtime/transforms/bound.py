@@ -10,19 +10,17 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from specgen_runtime.envs.keys import leaf_name, next_key
+from specgen_runtime.envs.keys import next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import (
     done_sets,
     group_spec,
     hidden_key,
-    is_private,
     leaf_keys,
     private_key,
-    root_most,
 )
-from specgen_runtime.transforms.offline import NEVER, moment_keys
+from specgen_runtime.transforms.offline import recorded_group
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -52,7 +50,9 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
         _drops: the inputs of a record that nobody sees behind this transform.
+        _drops_inverse: the inputs of a record that are left out on the way to the environment, or into a replay buffer.
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
+        _recorded: whether the keys that are read are those of recorded data, and none of an environment.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
@@ -63,8 +63,10 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _flags: tuple[str, ...] = ()
     _recalls_inputs: tuple[str, ...] = ()
     _drops: tuple[str, ...] = ()
+    _drops_inverse: tuple[str, ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()
+    _recorded: bool = False
     _sequential: bool = False
 
     _bound: list[Row] | None
@@ -88,7 +90,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         in_keys_inv: Sequence[NestedKey] | None = None,
         out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
-        if in_keys is not None and in_keys_inv is None:
+        if in_keys is not None and in_keys_inv is None and not self._recorded:
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.__dict__.update(_nothing_bound())
@@ -212,8 +214,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
             if isinstance(entry, str) and entry.startswith("env."):
                 found += self._group_keys(env, entry.removeprefix("env."), dtypes)
             else:
-                self._checked(env, [entry], dtypes, groups)
-                found.append(entry)
+                found += self._checked(env, [entry], dtypes, groups)
         return list(dict.fromkeys(found))
 
     def _named(
@@ -234,6 +235,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         Raises:
             ValueError: if the user gave another number of keys.
         """
+        if self._recorded and not default:
+            return []
         index, count = part
         if given is not None and len(given) != len(default) * count:
             each = "one" if count == 1 else str(count)
@@ -295,19 +298,18 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
     ) -> list[NestedKey]:
         if env is None:
-            if self._data is not None and not self._sequential and group not in INPUTS:
-                present = moment_keys(self._data, but=NEVER[group]).items()
-                return [key for key, dtype in present if dtype in dtypes and not is_private(key)]
-            if group in ("reward", "done"):
-                # What these keys are called where nobody says otherwise.
-                named = {} if self._data is None else moment_keys(self._data)
-                found = [key for key, dtype in named.items() if leaf_name(key) == group and dtype in dtypes]
-                return (root_most(found) if group == "done" else found) or [group]
+            found = recorded_group(
+                self._data, group, dtypes, by_dtype=not self._sequential and group not in INPUTS
+            )
+            if found is not None:
+                return found
             raise RuntimeError(
                 f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
                 "pass its keys, or put it in a TransformedEnv"
             )
-        return done_sets(env) if group == "done" else leaf_keys(group_spec(env, group), dtypes)
+        if group == "done":
+            return done_sets(env)
+        return leaf_keys(group_spec(env, "done" if group == "flags" else group), dtypes)
 
     def _spec(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> TensorSpec:
         """The spec of an entry before this transform.
@@ -365,8 +367,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         self.__dict__.update({name: original.__dict__[name] for name in _nothing_bound()})
 
     def _rebind(self) -> None:
-        container = self.container
-        if container is not None:
+        if (container := self.container) is not None:
             container.empty_cache()
         self.empty_cache()
 

@@ -20,7 +20,7 @@ from specgen_runtime.transforms.follows import following_specs, refuse_shapes
 from specgen_runtime.transforms.given_data import reset_from_given_data, step_from_given_data
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, refuse_reset_keys, remove, without_next
+from specgen_runtime.transforms.keys import leaf_keys, refuse_reset_keys, remove
 from specgen_runtime.transforms.offline import map_moments, replay
 from specgen_runtime.typing import NestedKey
 
@@ -52,6 +52,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _masks: tuple[tuple[str, str], ...] = ()
     _refuses_offline: bool = False
     _reset_keyword: str | None = None
+    _done_keyword: str | None = None
+    _inverse_keyword: str | None = None
     _policy: tuple[str, ...] = ()
     _networks: dict[str, RowNetwork]
     _moment_before: TensorDictBase | None = None
@@ -110,6 +112,10 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """The specs of all entries that this transform writes."""
         if self._added_cache is None:
             refuse_reset_keys(self, self._reset_keyword)
+            if self._replays_inversely and self.parent is not None:
+                raise ValueError(
+                    f"{type(self).__name__} with {self._inverse_keyword}=True is for replay buffers only"
+                )
             self._added_cache = {**self._declared, **following_specs(self)}
         return self._added_cache
 
@@ -240,9 +246,15 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             raise NotImplementedError(
                 f"{type(self).__name__} works in environments only, not on recorded data"
             )
+        if self._replays_inversely or (self._drops_inverse and not self._writes and not self._drops):
+            return tensordict  # all that it does is done by `inv`
         if self._sequential:
-            return replay(self._without_next(), tensordict)
+            return replay(self, tensordict)
         bound = self._bound_to(tensordict)
+        if bound._recorded and bound.keys and not bound.out_keys:
+            raise ValueError(
+                f"{type(self).__name__}: with these parameters nothing is made of {', '.join(map(repr, bound.in_keys))}"
+            )
         if type(self)._apply_transform is not Transform._apply_transform:
             for key in map_moments(tensordict, bound._pairs(), bound._apply_to):
                 bound._read(tensordict, key, bound._missing_tolerance)  # raises, unless it may be missing
@@ -252,18 +264,14 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             bound._dropped(moment)
         return tensordict
 
-    def _without_next(self) -> Self:
-        """This, or a copy for the keys of a moment if users named some under `"next"` too: a replay writes both."""
-        given, named = self._in_keys or [], self._out_keys
-        if not any(as_tuple(key)[0] == "next" for key in given):
-            return self
-        pairs = dict.fromkeys(
-            zip(map(without_next, given), map(without_next, given if named is None else named), strict=False)
-        )
-        twin = self.clone()
-        twin._in_keys = [in_key for in_key, _ in pairs]
-        twin._out_keys = None if named is None else [out_key for _, out_key in pairs]
-        return twin
+    @property
+    def _replays_inversely(self) -> bool:
+        """Whether recorded data are replayed on the way into a replay buffer, not by `forward`."""
+        return self._inverse_keyword is not None and bool(getattr(self, self._inverse_keyword))
+
+    def _inv_recorded(self, tensordict: TensorDictBase) -> TensorDictBase:
+        tensordict = super()._inv_recorded(tensordict)
+        return replay(self, tensordict) if self._replays_inversely else tensordict
 
     def _map_offline(self, tensordict: TensorDictBase) -> None:
         """Map what stands at the root and under ``"next"``; in place."""
@@ -290,7 +298,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         """A copy outside of environments: shapes, dtypes, and keys that nobody chose, are those of recorded data."""
         twin = self.clone()
         twin.__dict__["_data"] = tensordict
-        if self.parent is not None:
+        if self.parent is not None and not self._recorded:
             twin.__dict__.update(_bound=self.keys, _column_cache=self._columns)
         return twin
 
@@ -321,8 +329,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return tensordict
 
     def _pairs(self) -> list[tuple[NestedKey, NestedKey]]:
-        known = self._known_pairs
-        if known is None:
+        if (known := self._known_pairs) is None:
             known = self.__dict__["_known_pairs"] = list(super()._pairs())
         return known
 
@@ -349,8 +356,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         Raises:
             ValueError: the moment before has another batch size.
         """
-        before = self._moment_before
-        if before is None:
+        if (before := self._moment_before) is None:
             return self._reset(moment, moment)
         if before.batch_size != moment.batch_size:
             raise ValueError(
@@ -367,7 +373,11 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self.parent is None and self._data is None:
             return self._bound_to(tensordict)._inv_call(tensordict)
-        return super()._inv_call(tensordict)
+        tensordict = super()._inv_call(tensordict)
+        for key in self._fields(self._drops_inverse) if self._drops_inverse else ():
+            for moment in _moments(tensordict):
+                remove(moment, key)
+        return tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))

@@ -195,6 +195,11 @@ def root_most(keys: Sequence[NestedKey]) -> list[NestedKey]:
     return [key for key in dict.fromkeys(keys) if as_tuple(key)[:-1] in kept]
 
 
+def in_order(keys: list[NestedKey], by_name: bool = True) -> list[NestedKey]:
+    """`keys`, in the order of their names if `by_name`."""
+    return sorted(keys, key=as_tuple) if by_name else keys
+
+
 def each_key(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
     """The keys of a role: one, or several that are read together."""
     return keys if isinstance(keys, list) else [keys]

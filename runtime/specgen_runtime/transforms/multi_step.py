@@ -9,14 +9,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import leaf_name
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, leaf_name
 from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, sibling
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["MultiStepTransform"]
-
-_TRAJECTORY = ("collector", "traj_ids")
 
 
 class MultiStepTransform(ReplayTransform):
@@ -123,7 +121,7 @@ class MultiStepTransform(ReplayTransform):
     def _breaks_in(self, data: TensorDictBase) -> Tensor:
         """Behind which moments something else follows, `[*batch, time]`."""
         breaks = torch.zeros(data.batch_size, dtype=torch.bool, device=data.device)
-        numbers = data.get(_TRAJECTORY, None)
+        numbers = data.get(TRAJECTORY_KEY, None)
         if numbers is not None:
             breaks[..., :-1] = _per_moment(numbers[..., :-1] != numbers[..., 1:], data.ndim)
         mask = data.get(self.mask_key, None)

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import next_key, show_key
+from specgen_runtime.envs.keys import TRAJECTORY_KEY, next_key, show_key
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, remove
 from specgen_runtime.transforms.replay import ReplayTransform
@@ -43,7 +43,7 @@ class NextStateReconstructor(ReplayTransform):
         self,
         keys: Sequence[NestedKey] = ("observation",),
         *,
-        traj_key: NestedKey | None = ("collector", "traj_ids"),
+        traj_key: NestedKey | None = TRAJECTORY_KEY,
         done_key: NestedKey | None = ("next", "done"),
         step_count_key: NestedKey | None = None,
         fill_value: float = math.nan,

@@ -12,13 +12,13 @@ from torch import Tensor
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name, next_key
 from specgen_runtime.transforms.flags import flag_sets, raise_done
-from specgen_runtime.transforms.keys import as_tuple, is_private, normal_key, without_next
+from specgen_runtime.transforms.keys import as_tuple, is_private, normal_key, root_most, without_next
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["NEVER", "map_moments", "moment_keys", "replay", "time_dimension"]
+__all__ = ["map_moments", "moment_keys", "recorded_group", "replay", "time_dimension"]
 
 NEVER = {"observation": (*FLAGS, "reward"), "reward": FLAGS, "done": ()}
 """What is called so in recorded data is not among what an environment returns as its observations, rewards and flags."""
@@ -72,6 +72,43 @@ def moment_keys(tensordict: TensorDictBase, but: Collection[str] = ()) -> dict[N
     return found
 
 
+def recorded_group(
+    data: TensorDictBase | None, group: str, dtypes: Collection[torch.dtype], by_dtype: bool
+) -> list[NestedKey] | None:
+    """The keys of a group in recorded data, or what they are called where nobody says otherwise; None if nothing tells.
+
+    Args:
+        data: the data, if there are any.
+        group: what is asked for: ``"observation"``, ``"reward"``, ``"done"``, ``"flags"``, ...
+        dtypes: those that it may have.
+        by_dtype: whether all entries of a moment are of the group that have such a dtype, but for flags and rewards.
+    """
+    named = {} if data is None else moment_keys(data)
+    if group == "flags":
+        return None if data is None else [key for key in named if leaf_name(key) in FLAGS]
+    if data is not None and by_dtype:
+        present = moment_keys(data, but=NEVER[group]).items()
+        return [key for key, dtype in present if dtype in dtypes and not is_private(key)]
+    if group not in ("reward", "done"):
+        return None
+    found = [key for key, dtype in named.items() if leaf_name(key) == group and dtype in dtypes]
+    return (root_most(found) if group == "done" else found) or [group]
+
+
+def of_moments(transform: GeneratedTransform[Any, Any]) -> GeneratedTransform[Any, Any]:
+    """A transform, or a copy for the keys of a moment if users named some under ``"next"`` too: a replay writes both."""
+    given, named = transform._in_keys or [], transform._out_keys
+    if not any(as_tuple(key)[0] == "next" for key in given):
+        return transform
+    pairs = dict.fromkeys(
+        zip(map(without_next, given), map(without_next, given if named is None else named), strict=False)
+    )
+    twin = transform.clone()
+    twin._in_keys = [in_key for in_key, _ in pairs]
+    twin._out_keys = None if named is None else [out_key for _, out_key in pairs]
+    return twin
+
+
 def time_dimension(owner: str, tensordict: TensorDictBase) -> int:
     """The dimension of time in recorded data: the one named ``"time"``, or of several without names the last.
 
@@ -112,6 +149,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
         ValueError: if no dimension is that of time.
         KeyError: if there is no ``"next"``, or an entry that is read is missing.
     """
+    transform = of_moments(transform)
     time = time_dimension(type(transform).__name__, tensordict)
     if "next" not in tensordict:
         raise KeyError(f"{type(transform).__name__} needs what each step returned, under 'next'")
@@ -130,7 +168,10 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
             roots.set(key, torch.zeros_like(value))
     # Rows and moments are alike to a reset: one call for all of them.
     reset = _entries(bound._reset(roots, roots.copy()), outputs)
-    begins = {key: _begins(nexts, key, value, time, key not in earlier) for key, value in reset.items()}
+    named = None if transform._done_keyword is None else getattr(transform, transform._done_keyword)
+    begins = {
+        key: _begins(nexts, named, key, value, time, key not in earlier) for key, value in reset.items()
+    }
     carries = {key: reset[key] for key in bound._fields(bound._carries) if key in reset}
     if carries and length:
         following = _steps(transform, roots, nexts, outputs, carries, begins, earlier, time)
@@ -185,9 +226,11 @@ def _entries(tensordict: TensorDictBase, keys: Iterable[NestedKey]) -> dict[Nest
     return {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
 
 
-def _begins(nexts: TensorDictBase, key: NestedKey, like: Tensor, time: int, first: bool) -> Tensor:
-    """Where an entry is one of a new episode: after ``done``, and at the first moment if `first` says so."""
-    done = _done(nexts, key)
+def _begins(
+    nexts: TensorDictBase, flag: NestedKey | None, key: NestedKey, like: Tensor, time: int, first: bool
+) -> Tensor:
+    """Where an entry is one of a new episode: after ``done``, or `flag`, and at the first moment if `first` says so."""
+    done = _done(nexts, key) if flag is None else nexts[flag]
     if done is None:
         done = torch.zeros((*nexts.shape, 1), dtype=torch.bool, device=like.device)
     while done.ndim > like.ndim:

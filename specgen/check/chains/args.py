@@ -75,7 +75,12 @@ def read_arguments(
     places |= {
         r.keyword for r in transform.roles if r.keyword is not None and r.form == "key" and not r.beside
     }
-    lists = [name for name in transform.signature if name in _LISTS]
+    recorded = any(role.recorded for role in transform.roles)
+    lists = [
+        name
+        for name in transform.signature
+        if name in _LISTS and not (recorded and not name.endswith("_inv"))
+    ]
     lists += [role.keyword for role in transform.roles if role.form == "each" and role.keyword is not None]
     lists += ["in_keys_inv" if role.inverse else "in_keys" for role in transform.roles if role.varargs]
     params = {param.name: param for param in transform.params}

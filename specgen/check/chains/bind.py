@@ -22,6 +22,7 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import flow as rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
@@ -77,6 +78,11 @@ class Binder:
             networks=arguments.networks,
             arguments=arguments.values,
         )
+        if any(one.when is None or one.when.decide(arguments.params) for one in transform.drops_inverse):
+            message = f"`{transform.name}` leaves keys out on the way to the environment, which a chain reads itself"
+            help = "leave it out here: it is for replay buffers"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+            return None
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
         check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
@@ -298,6 +304,8 @@ class Binder:
                 if name.partition(".")[0] == role.but
             }
             found = [entry for entry in found if entry.dotted not in left_out]
+        if role.sorted is not None and role.sorted.decide(arguments.params):
+            found = sorted(found, key=lambda entry: entry.key)
         numbered = {f"{role.name}.{index}": entry for index, entry in enumerate(found)}
         return [{**row, **numbered} for row in rows]
 

@@ -43,7 +43,7 @@ class Position:
         self.actions = found
 
     def group(self, selector: str) -> list[Entry]:
-        """The keys of `env.observation`, `env.reward`, `env.done`, `env.state` or `env.action`."""
+        """The keys of `env.observation`, `env.reward`, `env.done`, `env.flags`, `env.state` or `env.action`."""
         group = selector.removeprefix("env.")
         if group == "done":
             return [
@@ -51,6 +51,8 @@ class Position:
                 for key, entry in self.entries.items()
                 if entry.role == "done" and entry.key[-1] == "done" and self._root_most(entry.key)
             ]
+        if group == "flags":
+            return [entry for entry in self.entries.values() if entry.role == "done"]
         if group == "action":
             return list(self.actions.values())
         groups = ("observation", "state") if group == "observation" else (group,)

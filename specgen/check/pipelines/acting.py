@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Acting,
     Amount,
     Exploration,
-    OnPolicyData,
-    PipelineData,
+    ExplorationKind,
     PipelineLoss,
     PipelineNetwork,
-    RecordedData,
+    Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion
@@ -23,6 +24,11 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
+
+_KINDS: tuple[ExplorationKind, ...] = ("epsilon_greedy", "gaussian", "ornstein_uhlenbeck")
+
+_DRIFT = {"theta": 0.15, "dt": 0.01}
+"""The numbers of noise that drifts (Lillicrap et al. 2016), where nothing is said of them."""
 
 
 class ActingReader:
@@ -122,9 +128,10 @@ class ActingReader:
             return None
         place = ("policy", "explore")
         span = self.file.key_span(*self.path, *place)
-        kinds = [kind for kind in ("epsilon_greedy", "gaussian") if getattr(declared, kind) is not None]
+        kinds = [kind for kind in _KINDS if getattr(declared, kind) is not None]
         if len(kinds) != 1:
-            self.sink.add(rules.CHOICE.at(span, "a policy explores by `epsilon_greedy` or by `gaussian`"))
+            message = f"a policy explores by one of {', '.join(f'`{kind}`' for kind in _KINDS)}"
+            self.sink.add(rules.CHOICE.at(span, message))
             return None
         (kind,) = kinds
         if len(networks) > 1:
@@ -142,12 +149,16 @@ class ActingReader:
             return None
         field = "eps" if kind == "epsilon_greedy" else "sigma"
         amount = self.numbers.amount(*place, kind, field)
+        settings: dict[str, Setting] = {}
+        for name, usual in _DRIFT.items() if kind == "ornstein_uhlenbeck" else ():
+            found = self.numbers.setting(*place, kind, name)
+            settings[name] = found or self.numbers.default(name, usual)
         if amount is None:
             if getattr(getattr(declared, kind), field) is None:
                 message = f"`{kind}` needs `{field}`"
                 self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
             return None
-        return Exploration("epsilon_greedy" if discrete else "gaussian", amount)
+        return Exploration(kind, amount, settings)
 
     def _check_noise(self, network: PipelineNetwork, exploration: Exploration) -> None:
         """Report exploration that is none, and noise that leaves nothing of the action."""
@@ -164,11 +175,13 @@ class ActingReader:
             help = f"write `{_example(network)}`"
             self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
             return
+        if "theta" in exploration.settings:  # where the process does not drift away, its deviation over time
+            largest /= math.sqrt(2 * exploration.settings["theta"].default or 1)
         width = None if exploration.kind == "epsilon_greedy" else _narrowest(network)
         if width is not None and largest > width / 3:
             assert isinstance(network.head, PolicyHead)
-            message = f"noise of {largest:g} on `{network.head.action.dotted}`, which is {width:g} wide"
-            help = f"write `sigma: {width / 20:.2g}`"
+            message = f"noise of {largest:.3g} on `{network.head.action.dotted}`, which is {width:g} wide"
+            help = f"write `sigma: {max(_values(exploration.amount)) * width / 20 / largest:.2g}`"
             self.sink.add(episode_rules.LARGE_NOISE.at(span, message, help=help))
 
 

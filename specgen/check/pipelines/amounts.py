@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
@@ -12,12 +13,8 @@ from specgen.check.pipelines.model import (
     Amount,
     CheckedPipeline,
     Estimation,
-    OnPolicyData,
-    PipelineData,
     PipelineLoss,
     PipelineOptimizer,
-    RecordedData,
-    ReplayData,
     Setting,
     TargetUpdates,
 )
@@ -243,7 +240,7 @@ def check_use(
     trained = {name for loss in losses for name in loss.trainable}
     for loss in losses:
         for network in loss.networks:
-            if network.name not in trained and network.role.trains:
+            if network.name not in trained and network.role.trains and not network.layers.frozen:
                 message = f"no term of `{loss.loss.name}`, as it is given here, trains `{network.name}`"
                 notes = [Note("the loss", loss.span)]
                 better = "leave it out" if network.role.optional else None

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.bonuses_model import PipelineBonus
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
 from specgen.check.pipelines.fields import BONUS_COEFF
-from specgen.check.pipelines.model import (
-    Amount,
-    OnPolicyData,
-    PipelineData,
-    PipelineLoss,
-)
+from specgen.check.pipelines.model import Amount, PipelineLoss
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_rewards as reward_rules

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.pairs import check_pair
 from specgen.check.language_models.transforms import ModelInstance
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import OnPolicyData, PipelineData, PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict
 
-from specgen.check.pipelines.model import (
-    Amount,
+from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
-    PipelineLoss,
     RecordedData,
     ReplayData,
     SamplerKind,
-    Setting,
 )
+from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
-from specgen.schema.pipeline_data import OnPolicy, Recorded, Replay, Sampler
+from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
 
-_KINDS = ("on_policy", "replay", "recorded")
+_KINDS = ("on_policy", "replay", "recorded", "online_and_recorded")
+
+
+class _SamplerNumbers(TypedDict, total=False):
+    """The numbers of how frames are drawn."""
+
+    alpha: Setting | None
+    beta: Amount | None
+    slice_length: Setting | None
 
 
 class DataReader:
@@ -56,7 +64,9 @@ class DataReader:
         if declared.on_policy is not None:
             made = self._on_policy(declared.on_policy)
         elif declared.replay is not None:
-            made = self._replay(declared.replay)
+            made = self._replay("replay", declared.replay, None)
+        elif declared.online_and_recorded is not None:
+            made = self._online_and_recorded(declared.online_and_recorded)
         else:
             assert declared.recorded is not None
             made = self._recorded(declared.recorded)
@@ -115,8 +125,27 @@ class DataReader:
                 self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
         return made
 
-    def _replay(self, declared: Replay) -> ReplayData | None:
-        kind = "replay"
+    def _online_and_recorded(self, declared: OnlineAndRecorded) -> ReplayData | None:
+        kind = "online_and_recorded"
+        if declared.path is None:
+            self._report_no_path(kind)
+        made = self._replay(kind, declared, declared.path)
+        if made is not None:
+            self._check_recorded(made)
+        return made
+
+    def _check_recorded(self, data: ReplayData) -> None:
+        """Report buffers of sequences, which single transitions are none of."""
+        wanted = {"sampler": data.slice_length, "n_step": data.n_step}
+        for field, setting in wanted.items():
+            if setting is not None:
+                message = (
+                    f"`{field}` needs steps that follow each other, and recorded transitions are single ones"
+                )
+                help = "leave it out, or collect all data: `replay`"
+                self.sink.add(data_rules.SINGLE_TRANSITIONS.at(setting.span, message, help=help))
+
+    def _replay(self, kind: str, declared: Replay, recorded: str | None) -> ReplayData | None:
         num_envs = self._or_default(kind, "num_envs", 1, declared.num_envs)
         num_steps = self._or_default(kind, "num_steps", 1, declared.num_steps)
         capacity = self._needed(kind, "capacity", "100_000")
@@ -127,23 +156,71 @@ class DataReader:
             return None
         warm_up = self.numbers.setting("data", kind, "warm_up_frames")
         if warm_up is None:
-            warm_up = self.numbers.default("warm_up_frames", batch_size.default)
+            usual = batch_size.default if recorded is None else 0
+            warm_up = self.numbers.default("warm_up_frames", usual)
         self._compare(capacity, batch_size, "a buffer of {} frames holds no batch of {}")
-        self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet")
+        if recorded is None:
+            self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet")
         self._compare(capacity, warm_up, "a buffer of {} frames never holds the {} of the warm-up")
-        sampler, alpha, beta = self._sampler(declared)
-        return ReplayData(
-            num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, alpha, beta, n_step
+        sampler, numbers = self._sampler(kind, declared)
+        made = ReplayData(
+            num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, n_step=n_step,
+            recorded=recorded, **numbers,
         )  # fmt: skip
+        self._check_slices(kind, made)
+        return made
 
-    def _sampler(self, declared: Replay) -> tuple[SamplerKind, Setting | None, Amount | None]:
-        """How frames are drawn, and the two powers of a prioritized sampler."""
+    def _sampler(self, kind: str, declared: Replay) -> tuple[SamplerKind, _SamplerNumbers]:
+        """How frames are drawn, and the numbers of that."""
         if not isinstance(declared.sampler, Sampler):
-            return declared.sampler, None, None
-        place = ("data", "replay", "sampler", "prioritized")
-        alpha = self.numbers.setting(*place, "alpha") or self.numbers.default("alpha", 0.6)
-        beta = self.numbers.amount(*place, "beta") or Amount(self.numbers.default("beta", 0.4))
-        return "prioritized", alpha, beta
+            return declared.sampler, {}
+        place = ("data", kind, "sampler")
+        given = [one for one in ("prioritized", "slices") if getattr(declared.sampler, one) is not None]
+        if len(given) != 1:
+            message = "frames are drawn `prioritized`, or as `slices`"
+            self.sink.add(rules.CHOICE.at(self.file.key_span(*self.path, *place), message))
+            self._complete = False
+            return "uniform", {}
+        if declared.sampler.slices is not None:
+            length = self.numbers.setting(*place, "slices", "length")
+            if length is None and declared.sampler.slices.length is None:
+                span = self.file.key_span(*self.path, *place, "slices")
+                message = "`slices` needs `length`"
+                self.sink.add(rules.MISSING_PART.at(span, message, help="write `length: 16`"))
+            self._complete = self._complete and length is not None
+            return "slices", {"slice_length": length}
+        alpha = self.numbers.setting(*place, "prioritized", "alpha") or self.numbers.default("alpha", 0.6)
+        beta = self.numbers.amount(*place, "prioritized", "beta") or Amount(self.numbers.default("beta", 0.4))
+        return "prioritized", {"alpha": alpha, "beta": beta}
+
+    def _check_slices(self, kind: str, data: ReplayData) -> None:
+        """Report slices that do not fit the numbers of the buffer, or its other transitions."""
+        length = data.slice_length
+        if length is None:
+            return
+        steps, notes = length.default, [Note("the slices", length.span)]
+        if data.batch_size.default % steps:
+            message = f"slices of {steps} steps do not divide batches of {data.batch_size.default} frames"
+            help = f"write {max(1, round(data.batch_size.default / steps)) * steps}"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(data.batch_size.span, message, notes=notes, help=help))
+        needed = data.num_envs.default * steps
+        if data.warm_up_frames.default < needed:
+            message = f"after {data.warm_up_frames.default} frames no environment has done {steps} steps"
+            help = f"write `warm_up_frames: {max(needed, 10 * steps)}` or more"
+            self.sink.add(
+                number_rules.DOES_NOT_FIT.at(data.warm_up_frames.span, message, notes=notes, help=help)
+            )
+        if data.n_step is not None and data.recorded is None:
+            message = "`n_step` sums the rewards of steps that lie in a slice themselves"
+            help = "leave it out: over slices, `td_lambda` sums them"
+            self.sink.add(data_rules.SLICES.at(data.n_step.span, message, notes=notes, help=help))
+        workers = self.pipeline.workers
+        if workers is not None and not workers.sync:
+            span = self.file.span(*self.path, "workers", "sync")
+            message = (
+                "each batch is of another worker, and steps of its environments do not follow each other"
+            )
+            self.sink.add(data_rules.SLICES.at(span, message, notes=notes, help="write `sync: true`"))
 
     def _compare(self, larger: Setting, smaller: Setting, message: str) -> None:
         if larger.default < smaller.default:
@@ -154,14 +231,16 @@ class DataReader:
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")
         if declared.path is None:
-            span = self.file.key_span(*self.path, "data", "recorded")
-            self.sink.add(
-                rules.MISSING_PART.at(span, "`recorded` needs `path`", help="write `path: data/pendulum`")
-            )
-            self._complete = False
+            self._report_no_path("recorded")
         if batch_size is None or declared.path is None:
             return None
         return RecordedData(declared.path, batch_size)
+
+    def _report_no_path(self, kind: str) -> None:
+        span = self.file.key_span(*self.path, "data", kind)
+        message = f"`{kind}` needs `path`"
+        self.sink.add(rules.MISSING_PART.at(span, message, help="write `path: data/pendulum`"))
+        self._complete = False
 
 
 def discounted(

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead
-from specgen.check.pipelines.model import Devices, PipelineData, PipelineLoss, RecordedData, ReplayData
+from specgen.check.pipelines.model import Devices, PipelineLoss
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
@@ -117,7 +118,7 @@ def _check_storage(
         return
     where = "files" if data.storage == "memmap" else "the memory of the CPU"
     message = f"`data` is on {devices.data}, and a buffer with `storage: {data.storage}` lies in {where}"
-    said = find(file.root, (*path, "data", "replay", "storage"))
+    said = find(file.root, (*path, "data", data.kind, "storage"))
     notes = [] if said is None else [Note("the storage", said.span)]
     help = "write `storage: device`, or leave `data` out of `device`"
     sink.add(rules.STORAGE.at(file.span(*path, "device", "data"), message, notes=notes, help=help))

@@ -7,9 +7,10 @@ from typing import Literal
 
 from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
+from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead, ValueHead
-from specgen.check.pipelines.model import PipelineData, PipelineLoss, PipelineNetwork, ReplayData
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specgen.check.model import dotted
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import (
-    GROUP_ADVANTAGE,
-    Estimation,
-    OnPolicyData,
-    PipelineData,
-    PipelineLoss,
-    Setting,
-)
+from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
@@ -187,7 +181,8 @@ def _estimation(
                 file.key_span(*path, *place, "when"), message, help="leave it out"
             )
         )
-    if data is not None and not before and not is_on_policy(loss) and kind != "td0":
+    in_order = isinstance(data, ReplayData) and data.sampler == "slices"
+    if data is not None and not in_order and not before and not is_on_policy(loss) and kind != "td0":
         span = file.key_span(*path, *place, kind) if given else file.key_span(*path, "loss")
         message = (
             f"`{kind}` goes back through the steps of an episode, and `{name}` gets frames drawn at random"

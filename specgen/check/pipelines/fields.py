@@ -68,12 +68,15 @@ _FACTS = (
     Fact("warm_up_frames", "int", "frames before the first update", _NONNEGATIVE),
     Fact("random_frames", "int", "frames at first in which actions are random", _NONNEGATIVE),
     Fact("updates", "int", "updates for each batch that is collected", _COUNT),
+    Fact("length", "int", "steps of a slice; they divide batch_size", ((">=", 2.0),)),
     Fact("n_step", "int", "steps whose rewards are summed", _COUNT),
     Fact("alpha", "float", "power of the priorities by which frames are drawn", _NONNEGATIVE),
     Fact("beta", "float", "power of the weights that make up for it", _FRACTION, scheduled=True),
     Fact("lr", "float", "step size of the optimizer", _POSITIVE, scheduled=True),
     Fact("eps", "float", "fraction of random actions", _FRACTION, scheduled=True),
     Fact("sigma", "float", "deviation of the noise on actions", _NONNEGATIVE, scheduled=True),
+    Fact("theta", "float", "how fast the noise returns to 0", _NONNEGATIVE),
+    Fact("dt", "float", "the time of a step in the process of the noise", _POSITIVE),
     Fact("tau", "float", "how much of a network comes into its target at each update", ((">", 0.0), ("<=", 1.0))),
     Fact(
         "interval", "int", "updates after which targets are replaced", _COUNT,
@@ -92,6 +95,7 @@ _FACTS = (
 
 FIELDS: dict[str, Fact] = {fact.name: fact for fact in _FACTS}
 FIELDS["parameter"] = replace(FIELDS["parameter"], name="init_scale")
+FIELDS["length"] = replace(FIELDS["length"], name="slice_length", called="length")
 
 INIT_GAIN = Fact(
     "init_gain", "float", "factor of the first weights of hidden layers", _POSITIVE, called="gain"

@@ -22,7 +22,22 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
-NO_LAYERS = Layers((), None, None, None, (), None, None, (), "relu", False, None, None, "float32")
+NO_LAYERS = Layers(
+    inputs=(),
+    trunk=None,
+    embedding=None,
+    own=None,
+    convolutions=(),
+    image=None,
+    recurrence=None,
+    cells=(),
+    activation="relu",
+    layer_norm=False,
+    dropout=None,
+    frozen=False,
+    orthogonal=None,
+    precision="float32",
+)
 """What a network has in front of its head that is a language model."""
 
 _READ = "tokens.full"

@@ -105,6 +105,7 @@ class LayersReader:
             dropout=self.numbers.setting(
                 "networks", name, "dropout", owner=name.replace(".", "_"), fact=DROPOUT
             ),
+            frozen=body.frozen,
             orthogonal=own.orthogonal(),
             precision=self.file.module.pipelines[self.path[1]].precision,
         )

@@ -62,6 +62,7 @@ class Layers:
         activation: what stands behind each convolution and each hidden layer.
         layer_norm: whether outputs of hidden layers are normalised.
         dropout: how likely each output of a hidden layer is left out in training.
+        frozen: whether their weights stay as they are.
         orthogonal: the gains of hidden layers and of the last one, where first weights are orthogonal.
         precision: of what they compute, but for the recurrent layer.
     """
@@ -77,6 +78,7 @@ class Layers:
     activation: str
     layer_norm: bool
     dropout: Setting | None
+    frozen: bool
     orthogonal: tuple[Setting, Setting] | None
     precision: Literal["float32", "bfloat16"]
 

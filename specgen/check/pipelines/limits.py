@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.fields import (
     CHECKPOINT_EVERY,
     EVALUATE_EPISODES,
@@ -15,7 +16,6 @@ from specgen.check.pipelines.fields import (
     Fact,
 )
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms

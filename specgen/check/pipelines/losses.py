@@ -14,6 +14,7 @@ from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
+from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
 from specgen.check.pipelines.when_given import Given, asked_numbers
@@ -21,6 +22,7 @@ from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
+from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr.symbols import Key
@@ -153,6 +155,9 @@ def _arguments(
         if param is None:
             known = suggestion(key.text, params)
             help = known or f"its arguments are {', '.join(sorted(params))}"
+            valued = next((one.name for one in loss.networks if "support" in one.buffers), None)
+            if valued is not None and key.text in ("atoms", "v_min", "v_max"):
+                help = f"the network says it: `{valued}: {{support: {{atoms: 51, low: 0, high: 100}}}}`"
             message = f"`{loss.name}` has no argument `{key.text}`"
             sink.add(schema_rules.UNKNOWN_FIELD.at(key.span, message, help=help))
         elif _is_number(param, value):
@@ -267,10 +272,19 @@ def with_networks(
         arguments["num_actions"] = actions[0].classes
     still = {one.name for one in loss.learnables if _stays(one, found, given)}
     below = {one.name: tuple(trunk.name for trunk in one.layers.trunks) for one in networks}
-    trained = {}
+    frozen = {one.name for one in networks if one.layers.frozen}
+    frozen |= {trunk.name for trunk in trunks_of(networks) if trunk.layers.frozen}
+    trained: dict[str, tuple[str, ...]] = {}
+    still_terms: dict[str, tuple[str, ...]] = {}
     for term, parts in trained_by_terms(loss).items():
         moved = [names[name] for name in parts if name not in still and (name not in roles or name in names)]
-        trained[term] = tuple(dict.fromkeys(one for name in moved for one in (name, *below.get(name, ()))))
+        reached = tuple(dict.fromkeys(one for name in moved for one in (name, *below.get(name, ()))))
+        trained[term] = tuple(one for one in reached if one not in frozen)
+        if term in terms and reached and not trained[term]:
+            still_terms[term] = reached
+    if found.name or any(trained.values()):  # else it is the optimizer that has nothing to move
+        for term, reached in still_terms.items():
+            _report_frozen(term, reached, found, file, sink)
     return PipelineLoss(
         name=found.name,
         loss=loss,
@@ -302,6 +316,17 @@ def _check_sum(found: LossArguments, file: SchemaFile, sink: Sink) -> None:
         message = f"with `{means.by}: {value}` the terms of `{found.loss.name}` are no single numbers"
         span = file.span(*found.place, means.by)
         sink.add(model_rules.NOT_A_NUMBER.at(span, message, help=f"write {others}"))
+
+
+def _report_frozen(
+    term: str, reached: tuple[str, ...], found: LossArguments, file: SchemaFile, sink: Sink
+) -> None:
+    """Report a term that only frozen networks follow from."""
+    which = " and ".join(f"`{name}`" for name in reached)
+    message = f"`{term}` trains nothing: {which} {'is' if len(reached) == 1 else 'are'} frozen"
+    full = f"{found.name}.{term}" if found.name else term
+    help = f"leave `{full}` out of `terms`, or `frozen` out of a network"
+    sink.add(layer_rules.NOTHING_TRAINED.at(file.key_span(*found.place), message, help=help))
 
 
 def is_on_policy(loss: PipelineLoss) -> bool:

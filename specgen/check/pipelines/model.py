@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
+from specgen.check.pipelines.data_model import PipelineData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head
 from specgen.check.pipelines.layers_model import Layers
@@ -21,8 +23,8 @@ GROUP_ADVANTAGE = "mc_advantage"
 """The estimator that compares the answers to one prompt; it is no loss's own."""
 
 SettingKind = Literal["int", "float"]
+ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck"]
 Sharing = Literal["group", "agent", "all"]
-SamplerKind = Literal["uniform", "without_replacement", "prioritized"]
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,15 @@ class PipelineNetwork:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise."""
+    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise.
 
-    kind: Literal["epsilon_greedy", "gaussian"]
+    Attributes:
+        settings: the other numbers of noise that drifts, by keyword.
+    """
+
+    kind: ExplorationKind
     amount: Amount
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -213,59 +220,6 @@ class Estimation:
     arguments: Mapping[str, object]
     when: Literal["batch", "epoch"] | None
     average_gae: Span | None = None
-
-
-@dataclass(frozen=True)
-class OnPolicyData:
-    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one."""
-
-    num_envs: Setting
-    num_steps: Setting
-    epochs: Setting
-    minibatch_size: Setting | None
-    minibatches: Setting | None
-    accumulate: Setting | None = None
-
-    @property
-    def frames(self) -> int:
-        """The frames of a batch."""
-        return int(self.num_envs.default * self.num_steps.default)
-
-    @property
-    def frames_of_update(self) -> int:
-        """The frames of an update."""
-        if self.minibatch_size is not None:
-            return int(self.minibatch_size.default)
-        return self.frames // (1 if self.minibatches is None else int(self.minibatches.default))
-
-
-@dataclass(frozen=True)
-class ReplayData:
-    """A replay buffer, and how it is filled and sampled; `gamma` discounts the rewards of `n_step` steps."""
-
-    num_envs: Setting
-    num_steps: Setting
-    capacity: Setting
-    batch_size: Setting
-    warm_up_frames: Setting
-    updates: Setting
-    storage: Literal["memory", "memmap", "device"]
-    sampler: SamplerKind
-    alpha: Setting | None = None
-    beta: Amount | None = None
-    n_step: Setting | None = None
-    gamma: Setting | None = None
-
-
-@dataclass(frozen=True)
-class RecordedData:
-    """Data that are there already: a folder, and the frames of an update."""
-
-    path: str
-    batch_size: Setting
-
-
-PipelineData = OnPolicyData | ReplayData | RecordedData
 
 
 @dataclass(frozen=True)

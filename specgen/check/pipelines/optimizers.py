@@ -99,7 +99,13 @@ class OptimizerReader:
     def _parts(self, group: OptimizerGroup, place: tuple[str, ...]) -> tuple[str, ...] | None:
         """What an optimizer moves: networks, learned numbers, and all that a term or a loss trains."""
         if not group.of:
-            return tuple(dict.fromkeys(name for loss in self.losses for name in loss.trainable))
+            trainable = dict.fromkeys(name for loss in self.losses for name in loss.trainable)
+            if not trainable:
+                message = "no loss trains anything, and the optimizer moves nothing"
+                span = self.file.key_span(*self.path, *place)
+                self.sink.add(rules.NOT_OPTIMIZED.at(span, message, help="leave `frozen` out of a network"))
+                return None
+            return tuple(trainable)
         found: dict[str, None] = {}
         known = dict(self._known())
         for index, name in enumerate(group.of):

@@ -20,12 +20,14 @@ _OWN = ("doc", "abstract", "extends", "allow")
 """Fields that a pipeline does not take over."""
 
 _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
-    ("data",): (("on_policy", "replay", "recorded"),),
+    ("data",): (("on_policy", "replay", "recorded", "online_and_recorded"),),
+    ("data", "replay", "sampler"): (("prioritized", "slices"),),
+    ("data", "online_and_recorded", "sampler"): (("prioritized", "slices"),),
     ("data", "on_policy"): (("minibatch_size", "minibatches"),),
     ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
-    ("policy", "explore"): (("epsilon_greedy", "gaussian"),),
+    ("policy", "explore"): (("epsilon_greedy", "gaussian", "ornstein_uhlenbeck"),),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
     ("optimizer",): (OPTIMIZERS,),
     ("optimizer", "*"): (OPTIMIZERS,),

@@ -15,6 +15,7 @@ from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.bonuses import BonusReader
 from specgen.check.pipelines.conversations import ConversationsCheck
 from specgen.check.pipelines.data import DataReader, discounted
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.devices import check_devices, read_devices
 from specgen.check.pipelines.entries import check_reads, written
 from specgen.check.pipelines.env_model import PipelineEnv
@@ -25,16 +26,7 @@ from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
-from specgen.check.pipelines.model import (
-    Acting,
-    CheckedPipeline,
-    OnPolicyData,
-    PipelineData,
-    PipelineLoss,
-    PipelineOptimizer,
-    RecordedData,
-    ReplayData,
-)
+from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
@@ -192,6 +184,7 @@ class _Pipeline:
             *(("value_estimator", kind, field) for kind in kinds for field in ("gamma", "lmbda")),
             ("policy", "explore", "epsilon_greedy", "eps"),
             ("policy", "explore", "gaussian", "sigma"),
+            *(("policy", "explore", "ornstein_uhlenbeck", field) for field in ("sigma", "theta", "dt")),
             ("policy", "random_frames"),
             ("target_updater", "soft", "tau"),
             ("target_updater", "hard", "interval"),
@@ -304,11 +297,11 @@ class _Pipeline:
             message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
-        if getattr(data, "sampler", "") == "prioritized":
-            self._check_priorities(losses)
+        if isinstance(data, ReplayData) and data.sampler == "prioritized":
+            self._check_priorities(losses, data)
 
-    def _check_priorities(self, losses: tuple[PipelineLoss, ...]) -> None:
-        span = self.file.key_span(*self.path, "data", "replay", "sampler")
+    def _check_priorities(self, losses: tuple[PipelineLoss, ...], data: ReplayData) -> None:
+        span = self.file.key_span(*self.path, "data", data.kind, "sampler")
         writing = [loss for loss in losses if any(one.name == "priority" for one in loss.loss.writes)]
         if not writing:
             who = " and ".join(f"`{loss.loss.name}`" for loss in losses)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
 from specgen.check.pipelines.heads_model import PolicyHead
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import Acting, OnPolicyData, PipelineData, PipelineLoss
+from specgen.check.pipelines.model import Acting, PipelineLoss
 from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
@@ -50,12 +51,15 @@ def check_sequences(
     name, layers = next(iter(found.items()))
     assert layers.recurrence is not None
     notes = [Note("the recurrent layer", file.key_span(*path, "networks", name, layers.recurrence.kind))]
-    if not isinstance(data, OnPolicyData):
+    if isinstance(data, OnPolicyData):
+        _check_columns(data, name, notes, sink)
+    elif not isinstance(data, ReplayData) or data.sampler != "slices":
         message = f"`{name}` learns from sequences, and these data are single steps"
-        help = "write `on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}`, with a loss for such data"
+        help = "draw slices of episodes: `replay: {sampler: {slices: {length: 16}}}`"
+        if any(map(is_on_policy, losses)):
+            help = "write `on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}`"
         sink.add(rules.SEQUENCES.at(file.key_span(*path, "data"), message, notes=notes, help=help))
         return
-    _check_columns(data, name, notes, sink)
     if file.module.pipelines[path[1]].workers is not None:
         message = f"`{name}` carries a state, which workers do not hand on yet"
         span = file.key_span(*path, "workers")

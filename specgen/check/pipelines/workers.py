@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specgen.check.pipelines.data_model import PipelineData, RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import PipelineData, PipelineLoss, RecordedData
+from specgen.check.pipelines.model import PipelineLoss
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Note, Sink

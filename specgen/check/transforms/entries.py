@@ -36,7 +36,9 @@ class Role:
         keyword: the constructor keyword of its keys; none for `in_keys`, and for what users don't choose.
         but: the role whose keys it leaves out.
         varargs: whether users pass its keys one after another.
+        sorted: when its keys are put into the order of their names; None for never.
         optional: whether the transform can do without its key.
+        recorded: whether its keys are those of recorded data; an environment has none.
         spec: its pattern as a whole.
         dtype: the enum parameter that says which dtype its keys have.
     """
@@ -54,7 +56,9 @@ class Role:
     keyword: str | None = None
     but: str | None = None
     varargs: bool = False
+    sorted: Condition | None = None
     optional: bool = False
+    recorded: bool = False
     spec: SpecType = _ANYTHING
     dtype: str | None = None
 
@@ -66,7 +70,7 @@ class Role:
     @property
     def required(self) -> bool:
         """Whether there are no keys that it stands for without its user's word."""
-        return not self.default and not self.optional and not self.varargs
+        return not self.default and not self.optional and not self.varargs and not self.recorded
 
     @property
     def structural(self) -> bool:

@@ -131,9 +131,12 @@ class CheckedTransform:
         derive_done: whether a raised flag raises `done`: a truth value, or the name of a `bool` parameter.
         signature: the constructor's parameters, in order.
         reset_keyword: that by which users say which masks begin it anew.
+        done_keyword: that by which they say which flag ends the episodes of recorded data.
+        inverse_keyword: that by which they say that data are transformed on the way into a replay buffer.
         recalls: the names that `step` reads bare: their value before the step, at this position in the chain.
         symbols: what expressions are given, by its path below the transform: `params.p`, `step.in.next.reward`.
         drops: the roles that are not shown behind it.
+        drops_inverse: the roles that are left out on the way to the environment, or into a replay buffer.
         masks: actions, as the policy writes them, each with the role that says what of it is allowed.
         recursion: what it computes over recorded data, and nowhere else.
         refuses_offline: whether it refuses recorded data.
@@ -162,8 +165,11 @@ class CheckedTransform:
     symbols: Mapping[str, Symbol]
     around: Around | None = None
     drops: tuple[Drop, ...] = ()
+    drops_inverse: tuple[Drop, ...] = ()
     masks: Mapping[str, str] = field(default_factory=dict)
     reset_keyword: str | None = None
+    done_keyword: str | None = None
+    inverse_keyword: str | None = None
     recursion: CheckedRecursion | None = None
     buffers: tuple[CheckedBuffer, ...] = ()
     update: tuple[Statement, ...] = ()

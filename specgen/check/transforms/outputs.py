@@ -52,16 +52,17 @@ class Outputs:
         self._keys_differ(found)
         return found
 
-    def drops(self) -> tuple[Drop, ...]:
-        """The roles that are not shown any more."""
-        written = self.transform.drops
+    def drops(self, *, inverse: bool = False) -> tuple[Drop, ...]:
+        """The roles that are not shown any more, or that are left out on the way to the environment."""
+        field = "drops_inverse" if inverse else "drops"
+        written = self.transform.drops_inverse if inverse else self.transform.drops
         found: list[Drop] = []
         for index, name in enumerate(written):
             listed = isinstance(written, list)
             span = (
-                self.file.span(*self.path, "drops", index)
+                self.file.span(*self.path, field, index)
                 if listed
-                else self.file.key_span(*self.path, "drops", name)
+                else self.file.key_span(*self.path, field, name)
             )
             role = self.roles.get(name)
             if role is None:
@@ -72,7 +73,9 @@ class Outputs:
                         )
                     )
                 continue
-            if role.structural or role.form == "flag" or role.inverse:
+            always = listed or (isinstance(written, dict) and written[name] == "true")
+            flags = role.structural or role.form == "flag" or (always and "env.flags" in role.default)
+            if flags or role.inverse:
                 what = "what the environment is given" if role.inverse else "a done flag"
                 self.sink.add(
                     language_rules.DROPPED_FLAG.at(span, f"`{name}` is {what}, which can't be dropped")
@@ -80,7 +83,7 @@ class Outputs:
                 continue
             when = None
             if isinstance(written, dict):
-                text = self.file.scalar(*self.path, "drops", name)
+                text = self.file.scalar(*self.path, field, name)
                 if text.text != "true":
                     when = read_condition(text, self.params.values(), self.sink)
             found.append(Drop(name, when))

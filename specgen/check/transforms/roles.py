@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from specgen.check.attributes import TRANSFORM_ATTRIBUTES
+from specgen.check.conditions import ALWAYS, Condition, read_condition
+from specgen.check.model import Parameter
 from specgen.check.names import Names, refused
 from specgen.check.params import words_of
 from specgen.check.transforms.entries import Role, RoleForm
@@ -20,9 +22,10 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.fields import Param
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import InKey, Transform
+from specgen.schema.transform_offline import Recursion
 from specgen.values import dataclass
 
-GROUPS = ("env.observation", "env.reward", "env.done", "env.action", "env.state")
+GROUPS = ("env.observation", "env.reward", "env.done", "env.flags", "env.action", "env.state")
 _INPUT_GROUPS = ("env.action", "env.state")
 _FORMS: tuple[RoleForm, ...] = ("each", "key", "all", "flag")
 _OF: Mapping[str, tuple[RoleForm, ...]] = {
@@ -31,8 +34,10 @@ _OF: Mapping[str, tuple[RoleForm, ...]] = {
     "keyword": ("key",),
     "but": ("all",),
     "varargs": ("all",),
+    "sorted": ("all",),
     "of": ("flag",),
     "dtype": ("each",),
+    "recorded": ("each",),
 }
 """Fields that only some forms of a role have."""
 
@@ -53,10 +58,15 @@ def claim_keyword(keyword: str, span: Span, names: Names, sink: Sink) -> bool:
 
 
 def check_roles(
-    file: SchemaFile, path: tuple[str, ...], transform: Transform, names: Names, sink: Sink
+    file: SchemaFile,
+    path: tuple[str, ...],
+    transform: Transform,
+    params: tuple[Parameter, ...],
+    names: Names,
+    sink: Sink,
 ) -> tuple[Role, ...]:
-    """Check `in` of the transform at `path`."""
-    checker = _Roles(file, path, transform, names, sink)
+    """Check `in` of the transform at `path`, which has these parameters."""
+    checker = _Roles(file, path, transform, params, names, sink)
     found = tuple(filter(None, (checker.role(name, role) for name, role in transform.in_.items())))
     checker.check_drivers(found)
     return tuple(checker.linked(role, found) for role in found)
@@ -75,6 +85,7 @@ class _Roles:
     file: SchemaFile
     path: tuple[str, ...]
     transform: Transform
+    params: tuple[Parameter, ...]
     names: Names
     sink: Sink
 
@@ -110,10 +121,19 @@ class _Roles:
             keyword=self._keyword(name, role, form),
             but=role.but,
             varargs=role.varargs,
+            sorted=self._sorted(here, role),
             optional=role.optional,
+            recorded=role.recorded,
             spec=spec,
             dtype=role.dtype,
         )
+
+    def _sorted(self, here: tuple[str, ...], role: InKey) -> Condition | None:
+        """When the keys of a role are put into the order of their names."""
+        if role.sorted is None:
+            return None
+        text = self.file.scalar(*here, "sorted")
+        return ALWAYS if text.text == "true" else read_condition(text, self.params, self.sink)
 
     def _keyword(self, name: str, role: InKey, form: RoleForm) -> str | None:
         if form == "key":
@@ -132,6 +152,12 @@ class _Roles:
                 )
                 return False
         if role.dtype is not None and not self._says_a_dtype(here, role.dtype):
+            return False
+        if role.recorded and (why := self._not_of_data(role)):
+            message = f"`{here[-1]}` stands for keys of recorded data, but {why}"
+            self.sink.add(
+                language_rules.NOT_OF_RECORDED_DATA.at(self.file.key_span(*here, "recorded"), message)
+            )
             return False
         if form == "flag" and role.of is None:
             self.sink.add(
@@ -153,6 +179,23 @@ class _Roles:
             self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, "optional"), message))
             return False
         return True
+
+    def _not_of_data(self, role: InKey) -> str | None:
+        """Why a role can't be one of recorded data only."""
+        one = self.transform
+        if role.inverse:
+            return "it is what the environment is given"
+        if role.each:
+            return "it has some of its own; write `each: []`"
+        if (
+            one.reset
+            or one.step
+            or one.around is not None
+            or one.update
+            or isinstance(one.offline, Recursion)
+        ):
+            return "the transform does more than to map them"
+        return None
 
     def _says_a_dtype(self, here: tuple[str, ...], name: str) -> bool:
         """Whether a parameter is a static choice of dtypes; reported otherwise."""
@@ -192,6 +235,8 @@ class _Roles:
                 )
             return wrong is None
         allowed = [group for group in GROUPS if (group in _INPUT_GROUPS) == inverse] if form != "key" else []
+        if form != "all" and "env.flags" in allowed:
+            allowed.remove("env.flags")
         if entry in allowed:
             return True
         side = "is given" if inverse else "returns"

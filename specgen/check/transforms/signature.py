@@ -26,7 +26,12 @@ def check_signature(
 ) -> tuple[str, ...]:
     """The parameters in the order of `signature`, or the usual one where the transform at `path` declares none."""
     usual = usual_signature(
-        params, roles, outputs, bool(transform.offline), networks, transform.reset_keyword
+        params,
+        roles,
+        outputs,
+        bool(transform.offline),
+        networks,
+        (transform.reset_keyword, transform.done_keyword, transform.inverse_keyword),
     )
     given = transform.signature
     if given and sorted(given) != sorted(usual):
@@ -43,20 +48,28 @@ def check_signature(
     return tuple(given or usual)
 
 
-def check_reset_keyword(
+def check_episode_keywords(
     file: SchemaFile, path: tuple[str, ...], transform: Transform, names: Names, sink: Sink
 ) -> None:
-    """Check that `reset_keyword` of the transform at `path` names something that a reset begins anew."""
-    keyword = transform.reset_keyword
-    if keyword is None or not claim_keyword(keyword, file.span(*path, "reset_keyword"), names, sink):
-        return
-    if not transform.reset:
-        sink.add(
-            transform_rules.NOTHING_BEGINS_ANEW.at(
-                file.key_span(*path, "reset_keyword"),
-                f"`{keyword}` would name masks, and there is no `reset`",
+    """Check the keywords by which users of the transform at `path` name masks and flags, and say where data are transformed."""
+    for field, names_what in (
+        ("reset_keyword", "would name masks, and there is no `reset`"),
+        ("done_keyword", "would name the flag of episodes, and there is no `reset`"),
+        ("inverse_keyword", "would say where recorded data are replayed, and there is no `reset`"),
+    ):
+        keyword = getattr(transform, field)
+        if keyword is None:
+            continue
+        span = file.span(*path, field)
+        free = (
+            field == "done_keyword" and keyword == "done_key"
+        )  # what recursions have has no other meaning here
+        claimed = names.claim(keyword, "keyword", span) if free else claim_keyword(keyword, span, names, sink)
+        if claimed and not (transform.reset and transform.offline is None):
+            why = names_what if transform.offline is None else "is of recorded data, which are refused here"
+            sink.add(
+                transform_rules.NOTHING_BEGINS_ANEW.at(file.key_span(*path, field), f"`{keyword}` {why}")
             )
-        )
 
 
 def usual_signature(
@@ -65,7 +78,7 @@ def usual_signature(
     outputs: Iterable[Output],
     recursion: bool = False,
     networks: Sequence[str] = (),
-    reset_keyword: str | None = None,
+    keywords: Iterable[str | None] = (),
 ) -> tuple[str, ...]:
     """The constructor's parameters in their usual order: networks, what else must be given, keys, options."""
     params, roles, outputs = list(params), list(roles), list(outputs)
@@ -81,7 +94,7 @@ def usual_signature(
     names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
     names += [output.keyword for output in outputs if output.keyword is not None]
     names += ["done_key"] if recursion else []
-    names += [reset_keyword] if reset_keyword is not None else []
+    names += [keyword for keyword in keywords if keyword is not None]
     return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
 
 

@@ -32,7 +32,7 @@ from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transforms.python import check_python_phases
 from specgen.check.transforms.roles import check_roles, flags_elsewhere
-from specgen.check.transforms.signature import check_reset_keyword, check_signature
+from specgen.check.transforms.signature import check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
     check_static,
     output_type,
@@ -100,12 +100,12 @@ class _Checker:
         params, fixed = check_params(
             self.file, self.path, self.transform.params, OF_TRANSFORMS, self.names, self.sink
         )
-        roles = check_roles(self.file, self.path, self.transform, self.names, self.sink)
+        roles = check_roles(self.file, self.path, self.transform, tuple(params), self.names, self.sink)
         by_name = {role.name: role for role in roles}
         written = Outputs(
             self.file, self.path, self.transform, by_name, {p.name: p for p in params}, self.names, self.sink
         )
-        outputs, drops = written.check(), written.drops()
+        outputs, drops, drops_inverse = written.check(), written.drops(), written.drops(inverse=True)
         masks = check_transform_masks(self.file, self.path, self.transform, roles, outputs, self.sink)
         given = [binding.symbol for binding in fixed.values() if binding.symbol is not None]
         self.symbols = {symbol.path.removeprefix(f"transforms.{self.name}."): symbol for symbol in given}
@@ -117,24 +117,17 @@ class _Checker:
         )
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
-        check_reset_keyword(self.file, self.path, self.transform, self.names, self.sink)
+        check_episode_keywords(self.file, self.path, self.transform, self.names, self.sink)
         python = check_python_phases(
             self.file, self.path, self.transform, self.module, roles, outputs, self.sink
         )
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         if self.sink.has_errors:
             return None
+        here = (self.file, self.path, self.transform)
+        own_rows, known = rows_of_their_own(params), self.functions.known
         recursion, over_time = check_recursion(
-            self.file,
-            self.path,
-            self.transform,
-            self.names,
-            roles,
-            outputs,
-            fixed,
-            rows_of_their_own(params),
-            self.sink,
-            self.functions.known,
+            *here, self.names, roles, outputs, fixed, own_rows, self.sink, known
         )
         self.symbols |= over_time.symbols
         fixed = {**fixed, **self._sizes(roles)}
@@ -163,7 +156,6 @@ class _Checker:
         self.symbols |= given_update
         types = role_types(roles)
         types |= {output.name: output_type(output, types) for output in outputs}
-        here = (self.file, self.path, self.transform)
         checker = AroundChecker(
             *here, roles, outputs, types, fixed, self._callable, self.names, self.symbols, self.sink
         )
@@ -189,7 +181,16 @@ class _Checker:
         )
         if not self.sink.has_errors and python is None:
             everything |= around_sections(around)
-            lint_transform(self.file, self.path, self.transform, roles, outputs, drops, everything, self.sink)
+            lint_transform(
+                self.file,
+                self.path,
+                self.transform,
+                roles,
+                outputs,
+                (*drops, *drops_inverse),
+                everything,
+                self.sink,
+            )
         return CheckedTransform(
             name=self.name,
             module=self.module,
@@ -205,6 +206,8 @@ class _Checker:
             derive_done=self.transform.derive_done,
             signature=signature,
             reset_keyword=self.transform.reset_keyword,
+            done_keyword=self.transform.done_keyword,
+            inverse_keyword=self.transform.inverse_keyword,
             recalls=(
                 *(
                     name
@@ -217,6 +220,7 @@ class _Checker:
             symbols=self.symbols,
             around=around,
             drops=drops,
+            drops_inverse=drops_inverse,
             masks=masks,
             recursion=recursion,
             buffers=self.buffers.checked,

@@ -1,4 +1,4 @@
-"""SG624 to SG630: what a pipeline may be made of besides the parts that all have."""
+"""SG607, SG608, SG624, SG625: what a pipeline may be made of besides the parts that all have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SG575 to SG578, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+"""SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
 
 from __future__ import annotations
 
@@ -53,11 +53,17 @@ SEQUENCES = Rule(
     "a recurrent network without sequences",
     """\
 A recurrent network learns from sequences: on-policy data, several steps of each environment, and minibatches of whole
-environments. From single steps, as a replay buffer and recorded data give them, no gradient reaches the step before.
+environments; or slices of episodes from a replay buffer. From single steps, as a buffer gives them otherwise, and recorded data,
+no gradient reaches the step before.
 
 ```yaml
 networks: {memory: {gru: 64}, value_network: {trunk: memory, mlp: [64]}}
 data: {replay: {capacity: 100_000, batch_size: 128}}
+```
+
+```yaml
+networks: {memory: {gru: 64}, value_network: {trunk: memory, mlp: [64]}}
+data: {replay: {capacity: 100_000, batch_size: 512, sampler: {slices: {length: 16}}}}      # 32 slices each
 ```
 
 ```yaml
@@ -124,4 +130,25 @@ loss: {ClipPPOLoss: {}}
 """,
     severity="warning",
     without="Ratios are far from 1 before anything was learned, and clipping throws most of the batch away.",
+)
+
+NOTHING_TRAINED = Rule(
+    "SG587",
+    "a term of frozen networks only",
+    """\
+A frozen network keeps its first weights. A term that nothing else follows from is computed in each update, and moves nothing.
+
+```yaml
+networks: {actor_network: {mlp: [64]}, critic_network: {mlp: [64], frozen: true}}
+loss: {ClipPPOLoss: {}}
+```
+
+```yaml
+networks: {actor_network: {mlp: [64]}, critic_network: {mlp: [64], frozen: true}}
+loss: {ClipPPOLoss: {}}
+terms: [loss_objective, loss_entropy]
+```
+""",
+    severity="warning",
+    without="Nothing is raised: the term's loss stays where it is, and the log shows it as if it were trained.",
 )

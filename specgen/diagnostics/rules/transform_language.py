@@ -60,6 +60,25 @@ allow: [SG304]
     without="the first loss raises KeyError for `reward`.",
 )
 
+NOT_OF_RECORDED_DATA = Rule(
+    "SG364",
+    "role of recorded data where there are none",
+    """\
+A role with `recorded: true` stands for keys that users name, and that only data have: in an environment it stands for none.
+So it has no keys of its own, is nothing that the environment is given, and is read by `map` only.
+
+```yaml
+in: {taken: {each: [action], recorded: true}}
+```
+
+```yaml
+in: {taken: {each: [], recorded: true}}
+map: {shown: "flatten(taken, first_dim, last_dim)"}
+```
+""",
+    without="the first reset of an environment looks for a key that only data have.",
+)
+
 ALL_ROLE = Rule(
     "SG306",
     "role of several keys read as one",

@@ -329,7 +329,7 @@ def _show_taken(node: Typed, indices: Mapping[int, Typed], printer: Printer) -> 
     if rank == 0:
         return method(taken, "squeeze", str(dim))
     shape: Dims = node.type.sizes[first : first + rank]
-    return method(taken, "unflatten", str(dim), printer.shape(shape)) if rank > 1 else taken
+    return printer.call("torch.unflatten", taken.text, str(dim), printer.shape(shape)) if rank > 1 else taken
 
 
 def _linear(indices: Sequence[Typed], sizes: Sequence[Dim], rank: int, printer: Printer) -> Printed:

@@ -65,7 +65,10 @@ def _show_reshape(node: Typed, printer: Printer) -> Printed:
     )
     if len(dims) == 1:
         return line
-    return method(line, "unflatten", "-1", printer.shape(dims)) if dims else method(line, "squeeze", "-1")
+    if not dims:
+        return method(line, "squeeze", "-1")
+    # The function: torch's method of this name has no types.
+    return printer.call("torch.unflatten", line.text, "-1", printer.shape(dims))
 
 
 def _infer_flip(site: Site) -> Typed | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss
+from specgen.check.names import refusal
 from specgen.code import Code, using
 from specgen.expr import Typed
 from specgen.plan.losses.model import LearnablePlan
@@ -19,7 +20,12 @@ def learnable_plan(one: CheckedLearnable, loss: CheckedLoss) -> LearnablePlan:
         when = _printed(one.when)
         init = using(f"{init} if {when} else None", *init.uses, *when.uses)
     fixed = one.fixed if isinstance(one.fixed, str) else "True" if one.fixed else ""
-    return LearnablePlan(one.name, init, _bound(one.low, optional), _bound(one.high, optional), fixed)
+    taken = {param.name for param in loss.params} | {network.name for network in loss.networks}
+    base = one.name.removeprefix("log_") if one.name.startswith("log_") else ""
+    exponential = "" if base in taken or refusal(base) else base
+    return LearnablePlan(
+        one.name, init, _bound(one.low, optional), _bound(one.high, optional), fixed, exponential
+    )
 
 
 def learnable_value(one: CheckedLearnable) -> Code:

@@ -167,13 +167,18 @@ class CoefficientPlan:
 
 @dataclass(frozen=True)
 class LearnablePlan:
-    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions."""
+    """A number that is learned: its name, and its first value, bounds and whether it is fixed, as expressions.
+
+    Of a logarithm `exponential` is the name of the property that is what it is the logarithm of, `alpha` of `log_alpha`;
+    empty elsewhere.
+    """
 
     name: str
     init: Text
     low: Text
     high: Text
     fixed: Text
+    exponential: str
 
 
 @dataclass(frozen=True)

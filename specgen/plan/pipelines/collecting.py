@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.pipelines.model import CheckedPipeline, RecordedData
+from specgen.check.pipelines.data_model import RecordedData
+from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.code import Code, using
 from specgen.literals import literal

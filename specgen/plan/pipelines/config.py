@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, RecordedData, ReplayData, Setting
+from specgen.check.pipelines.model import CheckedPipeline, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
 from specgen.plan.model import Field
@@ -18,9 +19,11 @@ _WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
     """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
     fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
-    if isinstance(pipeline.data, RecordedData):
+    data = pipeline.data
+    recorded = data.path if isinstance(data, RecordedData) else getattr(data, "recorded", None)
+    if recorded is not None:
         doc = "folder of the transitions, saved with `memmap`"
-        fields.append(Field("recorded", "str", literal(pipeline.data.path), doc))
+        fields.append(Field("recorded", "str", literal(recorded), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     fields += device_fields(pipeline)
     checks = [*map(_check, pipeline.settings), *device_checks(pipeline)]
@@ -90,12 +93,15 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             f"    raise ValueError({formatted(f'{parts.name} must divide {data.num_envs.name} * {data.num_steps.name}, got ', f'self.{parts.name}')})"
         )
     if isinstance(data, ReplayData):
-        for smaller, larger in ((data.batch_size, data.capacity), (data.batch_size, data.warm_up_frames)):
+        least = [data.capacity] if data.recorded is not None else [data.capacity, data.warm_up_frames]
+        for smaller, larger in ((data.batch_size, one) for one in least):
             text = f"{larger.name} must be at least {smaller.name}, got "
             yield (
                 f"if self.{larger.name} < self.{smaller.name}:\n"
                 f"    raise ValueError({formatted(text, f'self.{larger.name}')})"
             )
+        if data.slice_length is not None:
+            yield _whole_slices(data.batch_size.name, data.slice_length.name)
         if data.n_step is not None:
             names = (data.warm_up_frames.name, data.n_step.name, data.num_envs.name)
             text = "{} must be more than {} * {}, which wait for later steps, got ".format(*names)
@@ -128,6 +134,12 @@ def _whole_groups(pipeline: CheckedPipeline, data: OnPolicyData) -> Iterator[str
                 f"if self.{setting.name} % {env.chat.group}:\n"
                 f"    raise ValueError({formatted(text, f'self.{setting.name}')})"
             )
+
+
+def _whole_slices(batch: str, length: str) -> str:
+    """That a batch has whole slices."""
+    message = formatted(f"{length} must divide {batch}, got ", f"self.{length}")
+    return f"if self.{batch} % self.{length}:\n    raise ValueError({message})"
 
 
 def _whole_environments(data: OnPolicyData, parts: Setting) -> str:

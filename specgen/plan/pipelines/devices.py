@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.data_model import RecordedData, ReplayData
 from specgen.check.pipelines.devices import PARTS, Part
-from specgen.check.pipelines.model import CheckedPipeline, RecordedData, ReplayData
+from specgen.check.pipelines.model import CheckedPipeline
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.model import Field

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from specgen.check.pipelines.data_model import RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import CheckedPipeline, RecordedData
+from specgen.check.pipelines.model import CheckedPipeline
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
@@ -21,23 +22,37 @@ def made_part(name: str, value: Code) -> Code:
 def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The environments of the training and of evaluations."""
     data, limits = pipeline.data, pipeline.limits
-    recurrent = are_recurrent(pipeline.networks)
+    finish = _finish(pipeline)
     if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
         made = _env(pipeline, pipeline.env, f"config.{data.num_envs.name}", place)
-        yield made_part("env", _with_states(pipeline.env, made) if recurrent else made)
+        yield made_part("env", finish(pipeline.env, made))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
     made = _env(pipeline, pipeline.eval_env, f"config.{limits.episodes.name}", place)
-    yield made_part("eval_env", _with_states(pipeline.eval_env, made) if recurrent else made)
+    yield made_part("eval_env", finish(pipeline.eval_env, made))
 
 
-def _with_states(env: PipelineEnv, made: Code) -> Code:
-    """An environment with the states of a recurrent policy, and with what says where these begin."""
-    if "is_init" in env.entries:
-        return using(f"with_primers({made}, self.policy)", *made.uses, "with_primers")
-    whole = f"with_primers(TransformedEnv({made}, InitTracker()), self.policy)"
-    return using(whole, *made.uses, "with_primers", "TransformedEnv", "InitTracker")
+def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
+    """What an environment gets besides: the states of a recurrent policy, and what says where these, or noise, begin."""
+    recurrent = are_recurrent(pipeline.networks)
+    noise = pipeline.acting.exploration
+    begins = recurrent or (noise is not None and noise.kind == "ornstein_uhlenbeck")
+    acting = "acting_" if pipeline.devices.apart else ""
+
+    def finished(env: PipelineEnv, made: Code) -> Code:
+        if begins and "is_init" not in env.entries:
+            made = using(
+                f"TransformedEnv({made}, InitTracker())", *made.uses, "TransformedEnv", "InitTracker"
+            )
+        if recurrent:
+            (network,) = pipeline.acting.networks
+            made = using(
+                f"with_primers({made}, self.{acting}{network.attribute})", *made.uses, "with_primers"
+            )
+        return made
+
+    return finished
 
 
 def _env(pipeline: CheckedPipeline, env: PipelineEnv, size: str, device: str) -> Code:

@@ -109,6 +109,8 @@ class LoopPlan:
         returns: of groups of agents, each one's name and the key of its returns.
         logged: columns of the log of episodes that ended, each with its key; empty for returns alone.
         measured: the group by whose evaluation parameters are judged; empty without groups.
+        flat: what stands behind a batch that becomes rows of a buffer, one behind the other; empty where their order stays.
+        sample: what is sampled from a buffer.
         cast: what stands behind data that come to the losses, `.to(parts.device)`; empty where they are there.
         bonuses: statements that add to the rewards of a batch.
         copies: statements that give acting networks the weights that were learned.
@@ -131,6 +133,8 @@ class LoopPlan:
     returns: tuple[tuple[str, Text], ...]
     measured: str
     logged: tuple[tuple[str, Text], ...]
+    flat: str
+    sample: str
     cast: str
     bonuses: tuple[str, ...]
     copies: tuple[str, ...]

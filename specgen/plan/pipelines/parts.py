@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.acting import draws
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
-from specgen.check.pipelines.layers_model import are_recurrent, trunks_of
-from specgen.check.pipelines.model import (
-    CheckedPipeline,
-    OnPolicyData,
-    PipelineLoss,
-    PipelineNetwork,
-    PipelineOptimizer,
-    RecordedData,
-    ReplayData,
-)
+from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork, PipelineOptimizer
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.collecting import collector_made
@@ -63,13 +56,13 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part("drawing", _generator("loss", learning))
     for trunk in trunks_of(pipeline.networks):
         made = call_of_trunk(trunk)
-        yield made_part(trunk.name, using(f"{made}.to({learning})", *made.uses))
+        yield made_part(trunk.name, using(f"{made}.to({learning}){_frozen(trunk)}", *made.uses))
     for network in pipeline.networks:
         if isinstance(network.head, ModelHead):
             yield from acting_model(pipeline, network, network.head)
             continue
         made = call_of(network, "drawing" if drawing and apart else "exploring")
-        yield _network(pipeline, network, using(f"{made}.to({learning})", *made.uses))
+        yield _network(pipeline, network, using(f"{made}.to({learning}){_frozen(network)}", *made.uses))
     for model in further_models(pipeline):
         yield further_model(pipeline, model)
     if talking:
@@ -110,6 +103,11 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     yield from _data(pipeline)
 
 
+def _frozen(network: PipelineNetwork | PipelineTrunk) -> str:
+    """What stands behind a network whose weights stay as they are."""
+    return ".requires_grad_(False)" if network.layers.frozen else ""
+
+
 def _network(pipeline: CheckedPipeline, network: PipelineNetwork, made: Code) -> Code:
     """The statement that makes a network; of an ensemble whose first weights are said, one for each member."""
     if network.role.members is None or network.layers.orthogonal is None:
@@ -138,9 +136,9 @@ def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
         yield made_part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
         copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
         yield using(copied, "load_weights")
-    yield from _policy(pipeline)
     if are_recurrent(pipeline.networks):
-        yield from environments(pipeline)  # which hold the states of the policy
+        yield from environments(pipeline)  # which hold the states of the networks that act
+    yield from _policy(pipeline)
     if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
         yield made_part("collector", collector_made(pipeline))
 
@@ -214,7 +212,12 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     place = f"self.{device_of(pipeline, 'policy')}"
     spec = f"{specs_of(pipeline)}.action_spec_unbatched"
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
-    if exploration.kind == "epsilon_greedy":
+    if exploration.kind == "ornstein_uhlenbeck":
+        name = "OrnsteinUhlenbeckProcessModule"
+        strength = f"config.{exploration.amount.name}"
+        words += [f"eps_init={strength}", f"eps_end={strength}", "sigma=1.0"]
+        words += [f"{word}=config.{one.name}" for word, one in exploration.settings.items()]
+    elif exploration.kind == "epsilon_greedy":
         name = "EGreedyModule"
         words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
         if head.mask is not None:
@@ -261,7 +264,8 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     for loss in pipeline.losses:
         part = f"self.{loss.part('loss')}"
         mine = [name for name in loss.trainable if name in optimizer.parts]
-        whole = all(one.role.trains for one in loss.networks)
+        whole = all(one.role.trains and not one.layers.frozen for one in loss.networks)
+        whole = whole and not any(trunk.layers.frozen for trunk in trunks_of(loss.networks))
         whole = whole and (len(pipeline.losses) == 1 or not trunks_of(pipeline.networks))
         if whole and len(mine) == len(loss.trainable):
             found.append(f"*{part}.parameters()")
@@ -313,6 +317,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     name = "LazyMemmapStorage" if data.storage == "memmap" else "LazyTensorStorage"
     place = storage_device(pipeline)
     given = capacity if place is None else f"{capacity}, device={place}"
+    given += ", ndim=2" if data.slice_length is not None else ""
     words, uses = [f"storage={name}({given})"], ["TensorDictReplayBuffer", name]
     if data.sampler == "prioritized":
         assert data.alpha is not None
@@ -323,5 +328,11 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")
+    elif data.slice_length is not None:  # where a slice begins, networks go on from the state that is stored
+        words.append(f"sampler=SliceSampler(slice_len=config.{data.slice_length.name}, init_key=None)")
+        uses.append("SliceSampler")
     words += [f"batch_size=config.{data.batch_size.name}", f"generator={_generator('buffer', place)}"]
     yield made_part("buffer", using(f"TensorDictReplayBuffer({', '.join(words)})", *uses, "stream", "torch"))
+    if data.recorded is not None:
+        found = f"load_recorded(config.recorded, self.recorded, at_most={capacity})"
+        yield using(f"self.buffer.extend({found})", "load_recorded")

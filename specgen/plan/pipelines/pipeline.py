@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import (
-    GROUP_ADVANTAGE,
-    Amount,
-    CheckedPipeline,
-    OnPolicyData,
-    PipelineLoss,
-    RecordedData,
-    ReplayData,
-    Setting,
-)
+from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
 from specgen.code import using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal
@@ -123,6 +115,8 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
         logged=tuple(_logged(pipeline)),
+        flat="" if _sliced(pipeline) else ".reshape(-1)",
+        sample=f"parts.buffer.sample(){_sliced(pipeline)}",
         cast=to_loss(pipeline),
         bonuses=tuple(
             f"parts.{one.name}_reward(batch, parts.{one.loss}_loss(batch)[{literal(one.metric)}])"
@@ -153,6 +147,14 @@ def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
             yield name, key_text(("metrics", name))
 
 
+def _sliced(pipeline: CheckedPipeline) -> str:
+    """What stands behind a sample of slices: a dimension of their steps."""
+    data = pipeline.data
+    if not isinstance(data, ReplayData) or data.slice_length is None:
+        return ""
+    return f".reshape(-1, config.{data.slice_length.name})"
+
+
 def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What must hold for the training to go on, besides its total; and when it does not, in words."""
     if pipeline.limits.stop_return is not None:
@@ -174,10 +176,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
         yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
     exploration = pipeline.acting.exploration
     if exploration is not None and not isinstance(pipeline.data, RecordedData):
-        if exploration.kind == "epsilon_greedy":
-            yield f"parts.exploration.eps.fill_({amount(exploration.amount, unit, total)})"
-        else:
-            yield f"parts.exploration.sigma.fill_({amount(exploration.amount, unit, total)})"
+        strength = "sigma" if exploration.kind == "gaussian" else "eps"
+        yield f"parts.exploration.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
         yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
     data = pipeline.data

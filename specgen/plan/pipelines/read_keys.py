@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
+from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
-from specgen.check.pipelines.layers_model import are_recurrent
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, PipelineLoss, RecordedData
+from specgen.check.pipelines.layers_model import are_recurrent, state_keys, trunks_of
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork
 from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import key_text
@@ -26,7 +27,7 @@ def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
 
 def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
     """The keys that recorded data have, each with its dtype and shape."""
-    if not isinstance(pipeline.data, RecordedData):
+    if not isinstance(pipeline.data, RecordedData) and getattr(pipeline.data, "recorded", None) is None:
         return ()
     known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
     found: list[tuple[Code, Code]] = []
@@ -68,7 +69,21 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
                 found[role.key] = None
             elif role.after and loss in reading:
                 found["next", *role.key] = None
+    if isinstance(pipeline.data, ReplayData) and pipeline.data.slice_length is not None:
+        found["next", "done"] = None  # where episodes end
+        found |= dict.fromkeys(_states(pipeline.networks, after=bool(reading)))
     return tuple(found)
+
+
+def _states(networks: Sequence[PipelineNetwork], *, after: bool) -> Iterator[Key]:
+    """What recurrent networks read besides: their states, and where these begin; `after` each step, too."""
+    layers = {network.name: network.layers for network in networks}
+    layers |= {trunk.name: trunk.layers for trunk in trunks_of(networks)}
+    keys = [key for name, one in layers.items() for key in state_keys(name, one)]
+    for key in (*keys, ("is_init",)) if keys else ():
+        yield key
+        if after:
+            yield ("next", *key)
 
 
 def _written_before(loss: PipelineLoss) -> Iterator[Key]:

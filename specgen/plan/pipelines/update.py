@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from specgen.check.pipelines.data_model import OnPolicyData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import CheckedPipeline, OnPolicyData, PipelineLoss, PipelineOptimizer
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
 from specgen.plan.pipelines.parts import followed, optimizer_part
@@ -36,7 +37,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         once=tuple(
             one.name for one in trunks_of(pipeline.networks) if len(users_of(one, pipeline.networks)) > 1
         ),
-        batch="environments, steps" if are_recurrent(pipeline.networks) else "batch",
+        batch=_batch(pipeline),
         terms=tuple(term for term, name in every.items() if name is None),
         delayed_terms=tuple(
             (name, tuple(term for term, other in every.items() if other == name)) for name in delayed
@@ -53,6 +54,13 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
         else "",
     )
+
+
+def _batch(pipeline: CheckedPipeline) -> str:
+    """The dimensions of the batch of an update."""
+    if isinstance(pipeline.data, ReplayData) and pipeline.data.slice_length is not None:
+        return "slices, steps"
+    return "environments, steps" if are_recurrent(pipeline.networks) else "batch"
 
 
 def _loss(loss: PipelineLoss) -> LossPlan:

@@ -84,10 +84,15 @@ def _direction(
         parts = [["Reads:", *what] if what else [], ["Writes:", *writes] if writes else []]
     else:
         each = _default(driver) if driver.structural else "each of `in_keys`"
+        each += ", in recorded data" if driver.recorded else ""
         written = ["Writes, for each of them:", *writes] if writes else []
         parts = [[f"Reads, for {each}:", *what], written]
-    if dropped := [f"`{drop.role}`" + (f", if {drop.when}" if drop.when else "") for drop in transform.drops]:
-        parts.append([f"Drops {', '.join(dropped)}."])
+    for does, drops in (
+        ("Drops", transform.drops),
+        ("Leaves out on the way to the environment, or into a replay buffer:", transform.drops_inverse),
+    ):
+        if dropped := [f"`{drop.role}`" + (f", if {drop.when}" if drop.when else "") for drop in drops]:
+            parts.append([f"{does} {', '.join(dropped)}."])
     lines: list[str] = []
     for part in filter(None, parts):
         lines += ["", *part] if lines else part
@@ -128,6 +133,8 @@ def _output(output: Output, followed: str | None) -> str:
 
 
 def _default(role: Role) -> str:
+    if role.recorded:
+        return "none; they are of recorded data"
     if not role.default:
         return "none: they have to be given"
     return " and ".join(_GROUPS.get(entry, f"`{entry}`") for entry in role.default)
@@ -163,6 +170,10 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         )
     if name == transform.reset_keyword:
         return "the masks that begin anew what is carried; they follow from its keys, and are compared with these."
+    if name == transform.done_keyword:
+        return "the flag that ends the episodes of recorded data (default: the `done` of the root-most done set above a key)."
+    if name == transform.inverse_keyword:
+        return "whether recorded data are transformed by `inv`, on the way into a replay buffer, and left alone by `forward`; in no environment."
     for role in transform.roles:
         if role.keyword == name:
             keys = "the key" if role.form == "key" else "the keys"

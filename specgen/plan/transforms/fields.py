@@ -62,13 +62,15 @@ def _groups(transform: CheckedTransform, around: Groups) -> Iterator[tuple[str, 
     yield "_rewards", [output.name for output in outputs if output.reward]
     yield "_policy", [output.name for output in outputs if output.policy]
     yield "_drops", [drop.role for drop in transform.drops]
+    yield "_drops_inverse", [drop.role for drop in transform.drops_inverse]
     yield from key_groups(transform)
     yield from around
 
 
 def _when(transform: CheckedTransform, attribute: str, name: str) -> Condition | None:
-    if attribute == "_drops":
-        return next(drop.when for drop in transform.drops if drop.role == name)
+    if attribute in ("_drops", "_drops_inverse"):
+        drops = transform.drops if attribute == "_drops" else transform.drops_inverse
+        return next(drop.when for drop in drops if drop.role == name)
     return next((output.when for output in transform.outputs if output.name == name), None)
 
 

@@ -81,6 +81,9 @@ class KeyPlanner:
     def _role(self, role: Role) -> Code:
         lead = self.driver or next((one for one in self._ordered()), role)
         match role.form:
+            case "each" if role is self.driver and role.recorded:
+                selected = self._select(role, f"self._in_keys{self.suffix} or []")
+                return using(f"[] if env is not None else {selected}", *selected.uses)
             case "each" if role is self.driver:
                 return self._select(role, f"self._in_keys{self.suffix}" if role.listed else "None")
             case "each":
@@ -93,6 +96,9 @@ class KeyPlanner:
                 made = self._select(role, f"self._in_keys{self.suffix}" if chosen else "None")
                 if role.but is not None:
                     made = using(f"self._without({made}, {variable(role.but)})", *made.uses)
+                if role.sorted is not None:
+                    by_name = "" if role.sorted.always else f", {role.sorted.python}"
+                    made = using(f"in_order({made}{by_name})", "in_order", *made.uses)
                 return using(
                     f"[{made}]" if role is lead else f"[{made}] * len({variable(lead.name)})", *made.uses
                 )

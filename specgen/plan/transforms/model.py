@@ -271,6 +271,7 @@ class TransformPlan:
         grown: conditions on parameters under which the constructor adds to such attributes.
         follows: outputs whose spec follows from what is computed, as the text of a class attribute.
         columns: what it does with the trailing 1 of rewards and done flags.
+        recorded: whether its keys are those of recorded data.
         sequential: whether it goes from step to step.
         invertible: whether it has an inverse.
         args: the arguments of the constructor.
@@ -284,6 +285,8 @@ class TransformPlan:
         added_specs: the specs of what is written.
         reset_keyword: the keyword by which users name masks; None without one.
         named_reset_keys: what is kept of them.
+        done_keyword: the keyword by which users name the flag of episodes; None without one.
+        inverse_keyword: the keyword by which users say that data are transformed on the way into a replay buffer.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
         step: what happens at a step.
@@ -306,6 +309,7 @@ class TransformPlan:
     grown: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...]
     follows: Text | None
     columns: ColumnsPlan
+    recorded: bool
     sequential: bool
     invertible: bool
     args: tuple[str, ...]
@@ -318,6 +322,8 @@ class TransformPlan:
     added_specs: AddedSpecsPlan | None
     reset_keyword: str | None
     named_reset_keys: Text | None
+    done_keyword: str | None
+    inverse_keyword: str | None
     derives_done: str | None
     reset: PhasePlan | None
     step: PhasePlan | None

@@ -64,7 +64,7 @@ def base_keys(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
     if several is not None:
         yield ("in_keys_inv" if several.inverse else "in_keys"), f"list({several.name})"
     for name in transform.signature:
-        if name in KEY_LISTS or name == "done_key":
+        if name in KEY_LISTS or (name == "done_key" and transform.recursion is not None):
             yield name, name
 
 

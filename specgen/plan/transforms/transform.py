@@ -117,6 +117,7 @@ class _Planner:
             grown=tuple(conditional_fields(transform, around)),
             follows=follows_code(transform.written(inverse=False)),
             columns=plan_columns(transform),
+            recorded=any(role.recorded for role in transform.roles),
             sequential=self.sequential,
             invertible=bool(transform.inverse)
             or (transform.python is not None and "inverse" in transform.python.phases),
@@ -129,6 +130,8 @@ class _Planner:
             chosen_names=tuple(chosen_names(transform)),
             added_specs=added,
             reset_keyword=transform.reset_keyword,
+            done_keyword=transform.done_keyword,
+            inverse_keyword=transform.inverse_keyword,
             named_reset_keys=named_reset_keys(transform.reset_keyword),
             derives_done=self._derives_done() if self.sequential else None,
             reset=self._phase("reset", "tensordict_reset") if self._prints_steps else None,
@@ -151,6 +154,10 @@ class _Planner:
         return self.sequential and self.transform.python is None
 
     def _argument(self, name: str) -> Argument:
+        if name == self.transform.inverse_keyword:
+            return Argument(name, "bool", "False")
+        if name == self.transform.done_keyword:
+            return Argument(name, using("NestedKey | None", "NestedKey"), "None")
         if name == "done_key":
             return Argument(name, using("NestedKey", "NestedKey"), literal("done"))
         if name == self.transform.reset_keyword:

@@ -68,8 +68,13 @@ class RecordSteps(RolloutSteps):
 
     def has_more(self, root: Any) -> bool:
         """Whether a root holds entries that would have to be repeated."""
+        if root is None:
+            return False
         known = {*self._given_keys, *self.env.action_keys}
-        return root is not None and any(key not in known for key in root.keys(True, True))
+        held = entries_of(root)
+        if known.issuperset(held) and all(type(value) is Tensor for value in held.values()):
+            return False
+        return any(key not in known for key in root.keys(True, True))
 
     def _open(self) -> None:
         """Note that the environment is used.
@@ -236,9 +241,14 @@ class RecordBlocks(BlockSteps):
         result = _timed(env, env._root_entries(roots), self.steps)
         if root is not None:
             # The caller's own values stand in the first row, even where they are not what the records derive.
+            begins = {id(rows): first for first, rows in zip(self._firsts[0], roots, strict=True)}
             for key in [*env.observation_keys, *env.done_keys]:
-                whole = result.get(key).clone()
-                whole.select(env.ndim, 0).copy_(root.get(key))
+                rows: Tensor = peek(result, key)
+                value: Tensor = peek(root, key)
+                if begins.get(id(rows)) is value and _alike(rows, value, env.ndim):
+                    continue  # a field of the records as it is
+                whole = rows.clone()
+                whole.select(env.ndim, 0).copy_(value)
                 put(result, key, whole)
         for key, action in zip(env._action_paths, actions, strict=True):
             put(result, key, action)
@@ -292,6 +302,11 @@ class RecordPolicyRollout(FlatRollout):
     def following(self, rollout: TensorDictBase) -> Any:
         """The root behind the last step."""
         return self._blocks.following(rollout)
+
+
+def _alike(rows: Tensor, value: Tensor, time: int) -> bool:
+    """Whether a value has the dtype and shape of each of some rows, which are along the dimension `time`."""
+    return rows.dtype is value.dtype and rows.shape[time + 1 :] == value.shape[time:]
 
 
 def _timed(env: GeneratedEnv[Any], entries: dict[str, Any], steps: int) -> Any:

@@ -33,6 +33,16 @@ from specgen_runtime.objectives.value.values import (
 from specgen_runtime.typing import NestedKey
 
 
+def _key_of(role: str) -> property:
+    """The key in use for a role, as an attribute."""
+
+    def key(self: ValueEstimatorBase) -> NestedKey:
+        found: NestedKey = getattr(self.tensor_keys, role)
+        return found
+
+    return property(key, doc=f"The key in use for `{role}`.")
+
+
 class ValueEstimatorBase(TensorDictModuleParent, ABC):
     """Targets for a value network, from rewards and the values of the next states.
 
@@ -80,6 +90,14 @@ class ValueEstimatorBase(TensorDictModuleParent, ABC):
         sample_log_prob: TensorDictKey = "action_log_prob"
 
     default_keys = _AcceptedKeys
+    advantage_key = _key_of("advantage")
+    value_target_key = _key_of("value_target")
+    value_key = _key_of("value")
+    reward_key = _key_of("reward")
+    done_key = _key_of("done")
+    terminated_key = _key_of("terminated")
+    steps_to_next_obs_key = _key_of("steps_to_next_obs")
+    sample_log_prob_key = _key_of("sample_log_prob")
 
     if TYPE_CHECKING:
         __getattr__: None  # type: ignore[misc,assignment]

@@ -1,0 +1,78 @@
+"""Where the data of a pipeline come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from specgen.values import dataclass
+
+if TYPE_CHECKING:
+    from specgen.check.pipelines.model import Amount, Setting
+
+SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices"]
+
+
+@dataclass(frozen=True)
+class OnPolicyData:
+    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one."""
+
+    num_envs: Setting
+    num_steps: Setting
+    epochs: Setting
+    minibatch_size: Setting | None
+    minibatches: Setting | None
+    accumulate: Setting | None = None
+
+    @property
+    def frames(self) -> int:
+        """The frames of a batch."""
+        return int(self.num_envs.default * self.num_steps.default)
+
+    @property
+    def frames_of_update(self) -> int:
+        """The frames of an update."""
+        if self.minibatch_size is not None:
+            return int(self.minibatch_size.default)
+        return self.frames // (1 if self.minibatches is None else int(self.minibatches.default))
+
+
+@dataclass(frozen=True)
+class ReplayData:
+    """A replay buffer, and how it is filled and sampled.
+
+    Attributes:
+        gamma: discounts the rewards of `n_step` steps.
+        slice_length: how many steps of an episode are drawn together; None where frames are drawn one by one.
+        recorded: the folder of the transitions that it holds at first; None where it is empty then.
+    """
+
+    num_envs: Setting
+    num_steps: Setting
+    capacity: Setting
+    batch_size: Setting
+    warm_up_frames: Setting
+    updates: Setting
+    storage: Literal["memory", "memmap", "device"]
+    sampler: SamplerKind
+    alpha: Setting | None = None
+    beta: Amount | None = None
+    n_step: Setting | None = None
+    gamma: Setting | None = None
+    slice_length: Setting | None = None
+    recorded: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """How the schema calls such data."""
+        return "replay" if self.recorded is None else "online_and_recorded"
+
+
+@dataclass(frozen=True)
+class RecordedData:
+    """Data that are there already: a folder, and the frames of an update."""
+
+    path: str
+    batch_size: Setting
+
+
+PipelineData = OnPolicyData | ReplayData | RecordedData
