@@ -133,7 +133,7 @@ def draw(names: Iterable[str], folder: Path, seeds: Sequence[int], path: Path) -
     rows = -(-len(names) // columns)
     figure = matplotlib.figure.Figure(figsize=(4.2 * columns, 3 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).flat
-    for panel, name in zip(panels, names, strict=False):
+    for name, panel in zip(names, panels, strict=False):  # names first: panels that are left stay there
         template = TEMPLATES[name]
         for color, arm in enumerate(ARMS):
             label: str | None = arm
@@ -156,7 +156,7 @@ def draw(names: Iterable[str], folder: Path, seeds: Sequence[int], path: Path) -
             handles.setdefault(label, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(ARMS))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=80)
 
 
 def main() -> int:

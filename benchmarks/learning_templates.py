@@ -84,8 +84,26 @@ def _dqn(parts: Any) -> peer.LossModule:
     )
 
 
+class _DistributionalDQNLoss(peer.DistributionalDQNLoss):
+    """TorchRL's loss on transitions over several steps.
+
+    It raises gamma to `steps_to_next_obs`, and multiplies that with the values of the support, `[atoms]`, so that it needs a
+    column. `MultiStepTransform`, TorchRL's as ours, writes `[batch]`, which fails there.
+    """
+
+    def forward(self, tensordict: Any) -> Any:
+        """As TorchRL's."""
+        steps = tensordict.get("steps_to_next_obs", None)
+        if steps is None:
+            return super().forward(tensordict)
+        tensordict.set("steps_to_next_obs", steps.unsqueeze(-1))
+        losses = super().forward(tensordict)
+        tensordict.set("steps_to_next_obs", steps)
+        return losses
+
+
 def _c51(parts: Any) -> peer.LossModule:
-    return peer.DistributionalDQNLoss(parts.value_network, gamma=parts.config.gamma, delay_value=True)
+    return _DistributionalDQNLoss(parts.value_network, gamma=parts.config.gamma, delay_value=True)
 
 
 def _ppo(parts: Any) -> peer.LossModule:

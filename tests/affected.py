@@ -242,10 +242,18 @@ def module_name(path: str) -> str | None:
 
 def texts_of(tree: ast.Module) -> Iterator[str]:
     """The texts in a module that are not docstrings."""
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
+    left: list[ast.AST] = [tree]
+    while left:  # `ast.walk` takes three times as long, and there are half a million nodes
+        node = left.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node.value
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            for value in vars(node).values():
+                if isinstance(value, list):
+                    left += [each for each in value if isinstance(each, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    left.append(value)
 
 
 def _python_files(root: Path) -> Iterator[str]:

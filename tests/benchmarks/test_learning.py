@@ -38,7 +38,7 @@ def _updated(name: str, parts: type[Any]) -> tuple[dict[str, torch.Tensor], dict
     return before, _numbers(made)
 
 
-@pytest.mark.parametrize("name", ["DQNCartPole", "PPOPendulum", "DDPGPendulum", "MAPPOTag"])
+@pytest.mark.parametrize("name", ["DQNCartPole", "C51CartPole", "PPOPendulum", "DDPGPendulum", "MAPPOTag"])
 def test_updates_are_those_of_torchrl(name: str) -> None:
     template = TEMPLATES[name]
     first, ours = _updated(name, template.parts)

@@ -28,8 +28,10 @@ from tests.expr.leaves import DIMS, FUNCTIONS, KINDS, names
 from tests.expr.makers import MAKERS
 from tests.expr.printing import to_torch
 from tests.expr.texts import typed
+from tests.sizes import each_time_or_thorough
 
 BATCHES = ((), (1,), (3,), (7,), (4, 3))
+EXAMPLES = each_time_or_thorough(10, 100)
 SCOPE = names()
 PARAMS = types.SimpleNamespace(f=0.375, i=2, b=True)
 
@@ -89,7 +91,7 @@ def _check(text: str, seed: int) -> None:
     read = {part.id for part in ast.walk(ast.parse(printed)) if isinstance(part, ast.Name)}
     own = {leaf.text for leaf in _leaves(node)} | {site.name for site in node.draws} | {"f_0", "params"}
     assert read - own - set(dir(builtins)) == texts.uses - set(dir(builtins)), printed
-    plain = to_torch(node)
+    code, plain = (compile(text, "<printed>", "eval") for text in (printed, to_torch(node)))
     for batch in BATCHES:
         stored = {
             leaf.text: _values(SCOPE[leaf.text], batch, rng) for leaf in _leaves(node) if not leaf.type.python
@@ -105,21 +107,23 @@ def _check(text: str, seed: int) -> None:
             **{name: getattr(functional, name) for name in functional.__all__},
             "spring": _spring_torch,
         }
-        result = eval(printed, env)
+        result = eval(code, env)
         where = f"{text}\n{printed}\nat batch {batch}"
         assert result.dtype == getattr(torch, kind.dtype), where
         assert result.shape == (*batch, *(kind.dims or ())), f"{where}: {tuple(result.shape)}"
-        _check_default_dtype(printed, env, result, where)
+        _check_default_dtype(code, env, result, where)
         _check_plain(node, eval(plain, env), result, where)
         _check_rows(node, result.numpy(), stored, draws, batch, where)
 
 
-def _check_default_dtype(printed: str, env: dict[str, object], result: torch.Tensor, where: str) -> None:
+def _check_default_dtype(
+    code: types.CodeType, env: dict[str, object], result: torch.Tensor, where: str
+) -> None:
     """What torch makes of a number that nobody gave a dtype must not matter."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float16 if before is torch.float64 else torch.float64)
     try:
-        again = eval(printed, env)
+        again = eval(code, env)
     finally:
         torch.set_default_dtype(before)
     assert again.dtype == result.dtype, where
@@ -169,7 +173,7 @@ def _check_rows(
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), seed=st.integers(0, 2**16))
 def test_printed_code_agrees_with_the_reference(name: str, rng: random.Random, seed: int) -> None:
     maker = MAKERS[name]

@@ -123,6 +123,15 @@ def test_double_precision_and_several_batch_dimensions_where_the_peer_has_none()
         theirs(data.clone())
 
 
+def test_steps_as_a_multi_step_transform_writes_them_where_the_peer_takes_a_column_alone() -> None:
+    mine, theirs = pair(torch.float32, "one_hot")
+    column = batch(12, dtype=torch.float32, space="one_hot", steps=True)
+    written = column.clone().set("steps_to_next_obs", column["steps_to_next_obs"].squeeze(-1))
+    torch.testing.assert_close(mine(written.clone())["loss"], theirs(column)["loss"])
+    with pytest.raises(RuntimeError, match="must match the size of tensor"):
+        theirs(written)
+
+
 def test_any_batch_and_any_way_of_a_step() -> None:
     loss = DistributionalDQNLoss(network(torch.float32, "one_hot"), reduction="none", gamma=0.9)
     data = batch(4, 3, dtype=torch.float32, space="one_hot")

@@ -22,7 +22,7 @@ from specgen.program.verify import verify
 from specgen.program.walk import targets
 from specgen.settings import Config
 from specgen.source.spaces import records_from_json
-from tests.support import LIBRARY, library_records
+from tests.support import KNOWN_OF_LIBRARY, LIBRARY, library_records
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -82,6 +82,10 @@ def compiled_programs() -> tuple[Program, ...]:
             lock = folder / "gymnasium.lock.json"
             records = records_from_json(lock.read_text(encoding="utf-8")) if lock.is_file() else {}
             compile_project.compile_sources(
-                texts, config, gymnasium={**library_records(), **records}, library=LIBRARY
+                texts,
+                config,
+                gymnasium={**library_records(), **records},
+                library=LIBRARY,
+                memo=KNOWN_OF_LIBRARY,
             )
     return tuple(found.values())

@@ -3,26 +3,87 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from specgen.program.program import Call, Program
+from specgen.expr import Type
+from specgen.program.program import Assign, Call, Program, Region
 from specgen.program.verify import BrokenProgramError, same_effects, verify
+from specgen.program.walk import expressions
 from tests.program import hand_built
 from tests.program.corpus import compiled_programs, parts
 from tests.program.damage import DAMAGES, Damage, stored_without_a_witness
+from tests.program.damaged_places import bodies
+from tests.sizes import THOROUGH, each_time_or_thorough
 
-LEAST = 20_000
+LEAST = each_time_or_thorough(12_000, 20_000)
 """So many places at least are damaged."""
 
 
 @cache
 def programs() -> tuple[Program, ...]:
-    """Every program that the passes take or give while the library and the cases are compiled, and the hand-built."""
-    return (*compiled_programs(), *hand_written())
+    """The programs that the passes take or give while the library and the cases are compiled, and the hand-built.
+
+    Thoroughly all of them; otherwise the shortest that together have every kind of place that any of them has.
+    """
+    found = (*compiled_programs(), *hand_written())
+    return found if THOROUGH else covering(found)
+
+
+def covering(programs: Sequence[Program]) -> tuple[Program, ...]:
+    """Of the shorter programs first those that have a kind of place which none before has."""
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for program in sorted(programs, key=size):
+        new = {*kinds_of_places(program)} - seen
+        if new:
+            kept.append(program)
+            seen |= new
+    return tuple(kept)
+
+
+def size(program: Program) -> int:
+    return sum(1 for body, _ in bodies(program) for _ in body)
+
+
+def kinds_of_places(program: Program) -> Iterator[tuple[object, ...]]:
+    """What the verifier and the damages tell apart: inputs, outputs, statements, and expressions with their types."""
+    for one in program.inputs:
+        draw = one.draw.kind if one.draw is not None else ""
+        yield "input", one.kind, bool(one.group), draw, *shown(one.symbol.type)
+    for output in program.outputs:
+        yield "output", output.role, *shown(output.symbol.type)
+    for body, _ in bodies(program):
+        inside = body is not program.body
+        for statement in body:
+            match statement:
+                case Assign():
+                    yield "assign", inside, statement.value.op, *shown(statement.target.type)
+                case Call(callee=callee):
+                    known = callee.program is not None
+                    yield "call", inside, callee.effect, known, bool(statement.fields), bool(statement.named)
+                    yield "call", known, callee.receiver is None, len(statement.targets) > 1
+                case Region():
+                    carried = [one.result is None for one in statement.carried]
+                    yield (
+                        "region",
+                        inside,
+                        statement.kind,
+                        statement.backward,
+                        statement.mask is None,
+                        *carried,
+                    )
+            for expr in expressions(statement):
+                for node in expr.nodes():
+                    yield "expression", inside, node.op, node.type.level, node.type.col
+                    yield "expression", node.op == "name", *shown(node.type)
+
+
+def shown(type: Type) -> tuple[object, ...]:
+    return type.dtype.rstrip("0123456789"), type.level, type.col, type.python, type.open, bool(type.dims)
 
 
 def hand_written() -> tuple[Program, ...]:

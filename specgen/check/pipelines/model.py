@@ -9,7 +9,7 @@ from typing import Literal
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
-from specgen.check.pipelines.data_model import PipelineData
+from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head
 from specgen.check.pipelines.layers_model import Layers
@@ -304,6 +304,14 @@ class CheckedPipeline:
     bonuses: tuple[PipelineBonus, ...]
     seed: int
     workers: CollectingWorkers | None = None
+
+    @property
+    def recorded(self) -> str | None:
+        """The folder of recorded transitions; None where all data are collected."""
+        data = self.data
+        if isinstance(data, RecordedData):
+            return data.path
+        return data.recorded if isinstance(data, ReplayData) else None
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

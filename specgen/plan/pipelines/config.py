@@ -19,11 +19,9 @@ _WORDS = {">=": "at_least", "<=": "at_most", ">": "above", "<": "below"}
 def config_plan(pipeline: CheckedPipeline) -> ConfigPlan:
     """Plan the dataclass, which refuses numbers that are out of range or don't fit together."""
     fields = [Field("seed", "int", literal(pipeline.seed), "all random numbers follow from it")]
-    data = pipeline.data
-    recorded = data.path if isinstance(data, RecordedData) else getattr(data, "recorded", None)
-    if recorded is not None:
+    if pipeline.recorded is not None:
         doc = "folder of the transitions, saved with `memmap`"
-        fields.append(Field("recorded", "str", literal(recorded), doc))
+        fields.append(Field("recorded", "str", literal(pipeline.recorded), doc))
     fields += [Field(one.name, one.kind, _default(one), _doc(one)) for one in pipeline.settings]
     fields += device_fields(pipeline)
     checks = [*map(_check, pipeline.settings), *device_checks(pipeline)]

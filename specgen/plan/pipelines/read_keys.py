@@ -27,7 +27,7 @@ def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
 
 def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:
     """The keys that recorded data have, each with its dtype and shape."""
-    if not isinstance(pipeline.data, RecordedData) and getattr(pipeline.data, "recorded", None) is None:
+    if pipeline.recorded is None:
         return ()
     known = {entry.key: entry for entry in (*pipeline.env.entries.values(), *pipeline.env.actions)}
     found: list[tuple[Code, Code]] = []
