@@ -243,7 +243,9 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "TensorSpec"
     for one in plan.coefficients:
         yield from ("settle", "settled") if one.settled else ()
-        yield "add_coefficient_parts" if one.parts else "add_coefficient"
+        yield (
+            "add_coefficient_parts" if one.parts else "add_part_weights" if one.by_part else "add_coefficient"
+        )
         yield from ("switched",) if one.true_is else ()
         yield from ("adapt",) if one.adapted else ()
         if one.doc and not one.settled:

@@ -108,6 +108,7 @@ class LossParam(Param):
         auto: the number that the default stands for: the word "auto", or None where it is `optional`.
         parts: the names of its parts, if it is a number or a pair of numbers, with what holds of each besides.
         true_is: the parameter whose number True stands for; False is None then.
+        by_part: whether it may be a number for each part of an action, which expressions read beside `entropies`.
     """
 
     buffer: Annotated[bool | str, Field(union_mode="left_to_right")] = False
@@ -115,6 +116,7 @@ class LossParam(Param):
     auto: AutoField | None = None
     parts: Annotated[list[str] | dict[str, Limits], Field(union_mode="left_to_right", default_factory=list)]
     true_is: str | None = None
+    by_part: bool = False
 
 
 class LossKey(Declaration):

@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def project(cache: Path, tmp_path: Path) -> Path:
     """The project of these tests on disk."""
-    from tests.project.test_incremental import PROJECT
+    from tests.project.small_project import PROJECT
 
     root = tmp_path / "project"
     for path, text in PROJECT.items():

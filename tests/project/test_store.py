@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from specgen.project.store import Store
-from tests.project.test_incremental import PROJECT, WALK, assert_same, compiled, edited
+from tests.project.small_project import PROJECT
+from tests.project.test_incremental import WALK, assert_same, compiled, edited
 
 
 def test_nothing_is_checked_twice(cache: Path, checked: list[str]) -> None:

@@ -14,7 +14,8 @@ from specgen.project import load_project, workers
 from specgen.project.build import Workspace, check
 from specgen.project.watch import changes
 from specgen.project.write import RefusedError
-from tests.project.test_incremental import PROJECT, WALK, compiled, edited
+from tests.project.small_project import PROJECT
+from tests.project.test_incremental import WALK, compiled, edited
 
 
 def assert_as_fresh(root: Path, texts: dict[str, str]) -> None:

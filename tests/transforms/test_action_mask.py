@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +15,9 @@ from specgen_runtime.transforms import Compose, ModuleTransform, TransformedEnv
 from specgen_std.transforms import ActionMask, InitTracker, RewardSum, StepCounter
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModule
+
+from tests.compiled_cases import ROOT
+from tests.support import generate, imported
 
 
 class Cells(EnvBase):
@@ -110,3 +116,75 @@ def test_refusals() -> None:
         _ = TransformedEnv(Continuous(), ActionMask(mask_key="free")).action_spec
     with pytest.raises(NotImplementedError, match="in environments only"):
         ActionMask()(TensorDict())
+
+
+class TwoCells(EnvBase):
+    """Two actions, each with cells of its own that can be taken once."""
+
+    def __init__(self, *batch: int) -> None:
+        super().__init__(batch_size=batch)
+        free = Binary(shape=(*batch, 3), dtype=torch.bool)
+        self.observation_spec = Composite(left_mask=free, right_mask=free.clone(), shape=batch)
+        self.state_spec = self.observation_spec.clone()
+        action = Categorical(3, shape=batch)
+        self.action_spec = Composite(left=action, right=action.clone(), shape=batch)
+        self.reward_spec = Unbounded((*batch, 1))
+
+    def _reset(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        free = torch.ones(*self.batch_size, 3, dtype=torch.bool)
+        left = free.clone()
+        left[..., 0] = False
+        return TensorDict(left_mask=left, right_mask=free, batch_size=self.batch_size)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        entries: dict[str, Any] = {}
+        allowed = torch.ones(*self.batch_size, 1, dtype=torch.bool)
+        for name in ("left", "right"):
+            taken = torch.nn.functional.one_hot(tensordict[name], 3).bool()
+            free = tensordict[f"{name}_mask"]
+            allowed &= (free & taken).any(-1, keepdim=True)
+            entries[f"{name}_mask"] = free & ~taken
+        over = ~(entries["left_mask"].any(-1, keepdim=True) & entries["right_mask"].any(-1, keepdim=True))
+        entries |= {"reward": allowed.float(), "terminated": over, "done": over.clone()}
+        return TensorDict(entries, self.batch_size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        del seed
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    name = "masks_of_several_actions"
+    schema = (ROOT / "good" / name / "main.yaml").read_text(encoding="utf-8")
+    with imported(generate({"main.yaml": schema}, name), name, tmp_path_factory.mktemp("generated")):
+        yield importlib.import_module(f"{name}.main")
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
+@pytest.mark.parametrize("named", [True, False])
+def test_each_action_has_its_mask(declared: ModuleType, batch: tuple[int, ...], named: bool) -> None:
+    keys = {"in_keys_inv": ["left", "right"]} if named else {}
+    env = TransformedEnv(TwoCells(*batch), declared.Allowed(in_keys=["left_mask", "right_mask"], **keys))
+    check_env_specs(env)
+    assert env._action_masks == (("left", "left_mask"), ("right", "right_mask"))
+    assert env.rollout(40, break_when_any_done=False)["next", "reward"].eq(1).all()
+
+
+def test_one_mask_of_all_actions(declared: ModuleType) -> None:
+    env = TransformedEnv(TwoCells(3), declared.OneForAll())
+    assert env._action_masks == (("left", "left_mask"), ("right", "left_mask"))
+    root = env.reset()
+    drawn = torch.stack([env.rand_action(root.copy())["right"] for _ in range(50)])
+    assert {*drawn.flatten().tolist()} == {1, 2}
+
+
+def test_masks_and_actions_of_other_numbers(declared: ModuleType) -> None:
+    with pytest.raises(ValueError, match="needs as many in_keys_inv as in_keys, got 2 and 1"):
+        _ = TransformedEnv(TwoCells(), declared.Allowed(["left_mask"], ["left", "right"])).action_spec
+
+
+def test_a_chain_keeps_to_each_mask(declared: ModuleType) -> None:
+    env = declared.Both(batch_size=(5,))
+    assert env._action_masks == (("left", "left_mask"), ("right", "right_mask"))
+    assert env.rollout(40, break_when_any_done=False)["next", "reward"].ge(1).all()
+    assert declared.Counted(batch_size=(5,))._action_masks == (("left", "left_mask"), ("right", "left_mask"))

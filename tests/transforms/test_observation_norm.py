@@ -27,7 +27,9 @@ def test_observation_norm_learns_once(standard_normal: bool) -> None:
     with pytest.raises(RuntimeError, match="no 'shift' of 'position' yet"):
         ObservationNorm(in_keys=["position"])(Walk(3).rollout(2))
     torch.manual_seed(0)
+    assert not norm.initialized
     norm.init_stats(40)
+    assert norm.initialized
     torch.manual_seed(0)
     seen = Walk(3).rollout(40, break_when_any_done=False)["next", "position"]
     shown = norm(TensorDict({"position": seen}, [3, 40]))["position"].double().reshape(-1, 3)
@@ -43,6 +45,7 @@ def test_observation_norm_learns_once(standard_normal: bool) -> None:
         norm.init_stats(3)
     other = TransformedEnv(Walk(3), ObservationNorm(in_keys=["position"], standard_normal=standard_normal))
     other.load_state_dict(saved)
+    assert other.transform.initialized
     torch.manual_seed(1)
     expected = env.rollout(5)
     torch.manual_seed(1)
@@ -51,6 +54,7 @@ def test_observation_norm_learns_once(standard_normal: bool) -> None:
 
 def test_given_numbers_stay() -> None:
     env = TransformedEnv(Walk(3, bounded=True), norm := ObservationNorm(loc=1.0, in_keys=["position"]))
+    assert not norm.initialized
     norm.init_stats(20)
     assert torch.equal(norm.state_dict()["shift|position"], torch.ones(3))
     assert not torch.equal(norm.state_dict()["factor|position"], torch.ones(3))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0306790d510471b1508ba7f583782d52732b3e2bc09c34c641945229ba692862
+# specgen: sha256=f92c8cfaba6111dc69b1d727be2e24a66fa6c214f4cfdbd94dec5bdff59d51da
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, add_coefficient,
-    add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
-    switched, term_alone, with_methods,
+    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm,
+    add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
+    next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -62,7 +62,7 @@ class MAPPOObjectiveTerms(NamedTuple):
 
 
 def mappo_objective(
-    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
@@ -72,7 +72,7 @@ def mappo_objective(
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
@@ -81,7 +81,8 @@ def mappo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+            name.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -107,6 +108,8 @@ def mappo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
+    with torch.no_grad():
+        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -118,7 +121,7 @@ def mappo_objective(
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.MAPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -325,11 +328,11 @@ class MAPPOLoss(ClipPPOLoss):
         advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
-        normalize_advantage: bool = True, normalize_advantage_exclude_dims: Sequence[int] = (-2,),
-        delay_actor: bool = False, max_importance_ratio: float | None = None,
-        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
+        log_explained_variance: bool = True, normalize_advantage: bool = True,
+        normalize_advantage_exclude_dims: Sequence[int] = (-2,), delay_actor: bool = False,
+        max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
     ) -> None:
@@ -351,7 +354,8 @@ class MAPPOLoss(ClipPPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+                name. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to True.
@@ -390,7 +394,7 @@ class MAPPOLoss(ClipPPOLoss):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         normalize_advantage_exclude_dims = as_ints(
             normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
         )
@@ -445,7 +449,7 @@ class MAPPOLoss(ClipPPOLoss):
             self.critic_network_params = None
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
         self._place_buffers(device)
@@ -497,7 +501,11 @@ class MAPPOLoss(ClipPPOLoss):
         # losses.MAPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict, samples=1)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+            if self.entropy_bonus
+            else None
+        )
         old = (
             actor_network.dist("target", tensordict, samples=1).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
@@ -507,7 +515,7 @@ class MAPPOLoss(ClipPPOLoss):
         )
         return mappo_objective(
             log_p,
-            H,
+            H_parts,
             old,
             self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
             self._of_samples(
@@ -641,7 +649,7 @@ class IPPOObjectiveTerms(NamedTuple):
 
 
 def ippo_objective(
-    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
@@ -651,7 +659,7 @@ def ippo_objective(
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
@@ -660,7 +668,8 @@ def ippo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+            name.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -686,6 +695,8 @@ def ippo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
+    with torch.no_grad():
+        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -697,7 +708,7 @@ def ippo_objective(
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.IPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.IPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -903,11 +914,11 @@ class IPPOLoss(MAPPOLoss):
         advantage_norm: ValueNorm | None = None, value_norm: ValueNorm | None = None,
         critic_coeff: float | None = None, loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
-        normalize_advantage: bool = True, normalize_advantage_exclude_dims: Sequence[int] = (-2,),
-        delay_actor: bool = False, max_importance_ratio: float | None = None,
-        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
+        log_explained_variance: bool = True, normalize_advantage: bool = True,
+        normalize_advantage_exclude_dims: Sequence[int] = (-2,), delay_actor: bool = False,
+        max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
     ) -> None:
@@ -929,7 +940,8 @@ class IPPOLoss(MAPPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+                name. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to True.
@@ -968,7 +980,7 @@ class IPPOLoss(MAPPOLoss):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         normalize_advantage_exclude_dims = as_ints(
             normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
         )
@@ -1023,7 +1035,7 @@ class IPPOLoss(MAPPOLoss):
             self.critic_network_params = None
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
         self._place_buffers(device)
@@ -1075,7 +1087,11 @@ class IPPOLoss(MAPPOLoss):
         # losses.IPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict, samples=1)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+            if self.entropy_bonus
+            else None
+        )
         old = (
             actor_network.dist("target", tensordict, samples=1).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
@@ -1085,7 +1101,7 @@ class IPPOLoss(MAPPOLoss):
         )
         return ippo_objective(
             log_p,
-            H,
+            H_parts,
             old,
             self._of_samples(self._read(tensordict, keys.advantage, "advantage"), log_p, 1, "advantage"),
             self._of_samples(

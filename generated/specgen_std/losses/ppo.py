@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a2b39eefa0b15cd7ebcd08cefb89ba837b3793bbf0a0778ce83426267f7af223
+# specgen: sha256=f9debc9aca4f947a65a164cf8d393811de9ebe5cbf18a27117dd5b0c365298ff
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from specgen_runtime.objectives import (
-    LossModule, LossPart, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt, add_coefficient,
-    add_coefficient_parts, as_policy, coefficient_part, distance_loss, next_key, not_none, pair_param,
-    switched, term_alone, with_methods,
+    LossModule, LossPart, PartWeights, Reduction, ScalarOutputMode, ValueEstimators, ValueNorm, adapt,
+    add_coefficient, add_coefficient_parts, add_part_weights, as_policy, coefficient_part, distance_loss,
+    next_key, not_none, pair_param, part_weights, parts_of, switched, term_alone, with_methods,
 )
 from specgen_runtime.objectives.samples import (
     sample_count, sample_logsumexp, sample_max, sample_mean, sample_std, sample_var,
@@ -52,7 +52,7 @@ class PPOObjectiveTerms(NamedTuple):
 
 
 def ppo_objective(
-    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None,
@@ -61,7 +61,7 @@ def ppo_objective(
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
@@ -70,7 +70,8 @@ def ppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+            name.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -93,6 +94,8 @@ def ppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
+    with torch.no_grad():
+        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -103,7 +106,7 @@ def ppo_objective(
     ratio = torch.exp(step + weight)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -275,7 +278,7 @@ class PPOLoss(LossModule):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float | None = None, log_explained_variance: bool = True,
+        entropy_coeff: PartWeights | float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None,
         reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
@@ -300,7 +303,8 @@ class PPOLoss(LossModule):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+                name. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -336,7 +340,7 @@ class PPOLoss(LossModule):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         normalize_advantage_exclude_dims = as_ints(
             normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
         )
@@ -385,7 +389,7 @@ class PPOLoss(LossModule):
             self.critic_network_params = None
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         self._place_buffers(device)
         self.make_value_estimator()
@@ -434,7 +438,11 @@ class PPOLoss(LossModule):
         # losses.PPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+            if self.entropy_bonus
+            else None
+        )
         old = (
             actor_network.dist("target", tensordict).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
@@ -443,7 +451,7 @@ class PPOLoss(LossModule):
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return ppo_objective(
-            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
@@ -555,7 +563,7 @@ class ClipPPOObjectiveTerms(NamedTuple):
 
 
 def clip_ppo_objective(
-    log_p: Tensor, H: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
+    log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
     normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
@@ -565,7 +573,7 @@ def clip_ppo_objective(
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
             estimator if it is missing.
@@ -574,7 +582,8 @@ def clip_ppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+            name.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -600,6 +609,8 @@ def clip_ppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
+    with torch.no_grad():
+        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -611,7 +622,7 @@ def clip_ppo_objective(
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -808,11 +819,11 @@ class ClipPPOLoss(PPOLoss):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1",
         clip_value: bool | float | None = None, separate_losses: bool = False, entropy_bonus: bool = True,
-        samples_mc_entropy: int = 1, entropy_coeff: float | None = None, log_explained_variance: bool = True,
-        normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
-        delay_actor: bool = False, max_importance_ratio: float | None = None,
-        clip_epsilon: float | tuple[float, float] = 0.2, reduction: Reduction | None = None,
-        use_prioritized_weights: Literal["auto"] | bool = "auto",
+        samples_mc_entropy: int = 1, entropy_coeff: PartWeights | float | None = None,
+        log_explained_variance: bool = True, normalize_advantage: bool = False,
+        normalize_advantage_exclude_dims: Sequence[int] = (), delay_actor: bool = False,
+        max_importance_ratio: float | None = None, clip_epsilon: float | tuple[float, float] = 0.2,
+        reduction: Reduction | None = None, use_prioritized_weights: Literal["auto"] | bool = "auto",
         scalar_output_mode: ScalarOutputMode | None = None, functional: bool = True,
         device: torch.device | str | int | None = None,
     ) -> None:
@@ -833,7 +844,8 @@ class ClipPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+                name. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -872,7 +884,7 @@ class ClipPPOLoss(PPOLoss):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         normalize_advantage_exclude_dims = as_ints(
             normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
         )
@@ -922,7 +934,7 @@ class ClipPPOLoss(PPOLoss):
             self.critic_network_params = None
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient_parts(self, "clip_epsilon", clip_epsilon, ("low", "high"))
         self._place_buffers(device)
@@ -974,7 +986,11 @@ class ClipPPOLoss(PPOLoss):
         # losses.ClipPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+            if self.entropy_bonus
+            else None
+        )
         old = (
             actor_network.dist("target", tensordict).log_prob(
                 self._read_without_gradient(tensordict, keys.action, "action")
@@ -983,7 +999,7 @@ class ClipPPOLoss(PPOLoss):
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return clip_ppo_objective(
-            log_p, H, old, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
@@ -1099,7 +1115,7 @@ class KLPENPPOObjectiveTerms(NamedTuple):
 
 
 def klpenppo_objective(
-    log_p: Tensor, H: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
+    log_p: Tensor, H_parts: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
     sample_log_prob: Tensor, mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool,
     entropy_coeff: Tensor, normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
     max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float, decrement: float,
@@ -1109,7 +1125,7 @@ def klpenppo_objective(
 
     Args:
         log_p: float32 [*batch], from `actor_network`.
-        H: float32 [*batch], from `actor_network`; needed where entropy_bonus.
+        H_parts: float32 [*batch, n_parts], from `actor_network`; needed where entropy_bonus.
         old: float32 [*batch], from `actor_network`.
         divergence: float32 [*batch], from `actor_network`.
         advantage: float32 [*batch, 1]; how much better the action was than expected; by the value
@@ -1119,7 +1135,8 @@ def klpenppo_objective(
         advantage_norm: a scale that advantages are divided by, of the returns; who computes advantages
             beforehand updates it by their value targets, once for each rollout.
         entropy_bonus: reward the policy for being random.
-        entropy_coeff: the weight of the bonus.
+        entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+            name.
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
@@ -1146,6 +1163,8 @@ def klpenppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
+    with torch.no_grad():
+        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     drift = old - sample_log_prob
     weight = (
@@ -1156,7 +1175,7 @@ def klpenppo_objective(
     ratio = torch.exp(step + weight)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
-    loss_entropy = -entropy_coeff * not_none(H) if entropy_bonus else None
+    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.KLPENPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -1350,7 +1369,7 @@ class KLPENPPOLoss(PPOLoss):
         advantage_norm: ValueNorm | None = None, critic_coeff: float | None = None,
         loss_critic_type: Literal["smooth_l1", "l2", "l1"] = "smooth_l1", clip_value: float | None = None,
         separate_losses: bool = False, entropy_bonus: bool = True, samples_mc_entropy: int = 1,
-        entropy_coeff: float | None = None, log_explained_variance: bool = True,
+        entropy_coeff: PartWeights | float | None = None, log_explained_variance: bool = True,
         normalize_advantage: bool = False, normalize_advantage_exclude_dims: Sequence[int] = (),
         delay_actor: bool = False, max_importance_ratio: float | None = None, dtarg: float = 0.01,
         beta: float = 1.0, increment: float = 2.0, decrement: float = 0.5, samples_mc_kl: int = 1,
@@ -1376,7 +1395,8 @@ class KLPENPPOLoss(PPOLoss):
             entropy_bonus: reward the policy for being random. Defaults to True.
             samples_mc_entropy: how many draws estimate an entropy that has no closed form. Defaults to 1,
                 >= 1.
-            entropy_coeff: the weight of the bonus. Defaults to None, which is 0.01, >= 0.
+            entropy_coeff: the weight of the bonus, or of an action of several parts that of each by its
+                name. Defaults to None, which is 0.01, >= 0.
             log_explained_variance: return how much of the variance of the targets the critic explains.
                 Defaults to True.
             normalize_advantage: give the advantages of a batch mean 0 and deviation 1. Defaults to False.
@@ -1419,7 +1439,7 @@ class KLPENPPOLoss(PPOLoss):
         if clip_value is not None:
             clip_value = float_param("clip_value", clip_value, above=0)
         samples_mc_entropy = int_param("samples_mc_entropy", samples_mc_entropy, at_least=1)
-        entropy_coeff = float_param("entropy_coeff", entropy_coeff, at_least=0)
+        entropy_coeff = part_weights("entropy_coeff", entropy_coeff, at_least=0)
         normalize_advantage_exclude_dims = as_ints(
             normalize_advantage_exclude_dims, "normalize_advantage_exclude_dims"
         )
@@ -1477,7 +1497,7 @@ class KLPENPPOLoss(PPOLoss):
             self.critic_network_params = None
         add_coefficient(self, "critic_coeff", critic_coeff)
         add_coefficient(self, "clip_value", clip_value)
-        add_coefficient(self, "entropy_coeff", entropy_coeff)
+        add_part_weights(self, "entropy_coeff", entropy_coeff)
         add_coefficient(self, "max_importance_ratio", max_importance_ratio)
         add_coefficient(self, "beta", beta, adapted=True)
         self._place_buffers(device)
@@ -1534,7 +1554,11 @@ class KLPENPPOLoss(PPOLoss):
         # losses.KLPENPPOLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        H = actor_network_now.entropy(self.samples_mc_entropy) if self.entropy_bonus else None
+        H_parts = (
+            actor_network_now.entropies(self.samples_mc_entropy, parts=parts_of(self, "entropy_coeff"))
+            if self.entropy_bonus
+            else None
+        )
         before = (
             actor_network.dist("target", tensordict)
             if self.delay_actor
@@ -1547,7 +1571,7 @@ class KLPENPPOLoss(PPOLoss):
         )
         divergence = before.kl(actor_network_now, self.samples_mc_kl)
         return klpenppo_objective(
-            log_p, H, old, divergence, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, divergence, self._read(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=78e2cfae7d25f4b543b68bd7114a602395917a4435b8cf7ab199f1002481d35a
+# specgen: sha256=8f218cc7da10e3a9391379195b3cb89df535c6a012462e5044459413702daa3d
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class MAPPOTagConfig:
     seed: int = 0
     """all random numbers follow from it"""
     adversary_entropy_coeff: float = 0.01
-    """the weight of the bonus (>= 0)"""
+    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
     agent_entropy_coeff: float = 0.01
-    """the weight of the bonus (>= 0)"""
+    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
     num_envs: int = 64
     """environments side by side (>= 1)"""
     num_steps: int = 25
@@ -181,11 +181,9 @@ class MAPPOTag:
         ("agent", "action"),
         ("adversary", "advantage"),
         ("adversary", "value_target"),
-        ("adversary", "state_value"),
         ("adversary", "action_log_prob"),
         ("agent", "advantage"),
         ("agent", "value_target"),
-        ("agent", "state_value"),
         ("agent", "action_log_prob"),
     )
 
@@ -206,7 +204,6 @@ class MAPPOTag:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
             critic_network=self.adversary_critic_network,
@@ -223,7 +220,6 @@ class MAPPOTag:
             done=("adversary", "done"),
             terminated=("adversary", "terminated"),
         )
-        self.adversary_loss.generator = self.drawing
         self.adversary_estimator = self.adversary_loss.value_estimator
         self.agent_loss = MAPPOLoss(
             actor_network=self.agent_actor_network,
@@ -241,7 +237,6 @@ class MAPPOTag:
             done=("agent", "done"),
             terminated=("agent", "terminated"),
         )
-        self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
         self.adversary_optimizer = torch.optim.Adam(
             self.adversary_loss.parameters(), lr=config.adversary_lr, fused=True
@@ -258,7 +253,6 @@ class MAPPOTag:
             "agent_optimizer": self.agent_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
-            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -270,7 +264,6 @@ class MAPPOTag:
         self.agent_optimizer.load_state_dict(state["agent_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
-        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

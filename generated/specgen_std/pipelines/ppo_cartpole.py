@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3fc83cb6efe2295cc01996e0d788bc3229dea076f9ca8c0c3bb9139e6d18a8a2
+# specgen: sha256=d860c23b81055fe4ba7dfe2f8c081dcb35f8c666564cd860096c3dbbef6d8c1e
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPole:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 
@@ -154,7 +153,6 @@ class PPOCartPole:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -163,7 +161,6 @@ class PPOCartPole:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
             self.actor_network.parameters(), lr=config.actor_lr, fused=True
@@ -181,7 +178,6 @@ class PPOCartPole:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
-            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -192,7 +188,6 @@ class PPOCartPole:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
-        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

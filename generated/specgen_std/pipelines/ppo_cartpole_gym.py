@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=09344be04e6af9f3bdb8c6c533f57b273aa3e4aa77af610434a6a713989fcbd4
+# specgen: sha256=a44d8d2fbb4c74180510d1ff5aa1361b031f378411999d047786738f83d1c8fb
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPoleGym:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 
@@ -154,7 +153,6 @@ class PPOCartPoleGym:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -163,7 +161,6 @@ class PPOCartPoleGym:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
             self.actor_network.parameters(), lr=config.actor_lr, fused=True
@@ -181,7 +178,6 @@ class PPOCartPoleGym:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
-            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -192,7 +188,6 @@ class PPOCartPoleGym:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
-        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

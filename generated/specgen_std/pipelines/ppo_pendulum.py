@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c90d73fc81b97c08d6e3d1240f56b2be7ffbc9297f6b8a89dae353c79ee5270c
+# specgen: sha256=b36ce70ec62dfcae32b6410803310b8e497983f23eb8de60a7ea01afa432f8a5
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -142,7 +142,6 @@ class PPOPendulum:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 
@@ -161,7 +160,6 @@ class PPOPendulum:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -170,7 +168,6 @@ class PPOPendulum:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
             self.actor_network.parameters(), lr=config.actor_lr, fused=True
@@ -188,7 +185,6 @@ class PPOPendulum:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
-            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -199,7 +195,6 @@ class PPOPendulum:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
-        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

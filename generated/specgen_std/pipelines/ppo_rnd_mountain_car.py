@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5148eabbcac28b06001cc37bfcbdbaa1a370bb4087adc05d0a6c3d6bbfe9d21f
+# specgen: sha256=1b722bae8b1ce8c61c4a087a5f88357702b15b6049f0e2464f8f74224d32528c
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PPORNDMountainCarConfig:
     agent_critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
     agent_entropy_coeff: float = 0.01
-    """the weight of the bonus (>= 0)"""
+    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
     novelty_update_fraction: float = 0.25
     """how many of the samples count, which are drawn for each batch (>= 0, <= 1)"""
     num_envs: int = 32
@@ -154,7 +154,6 @@ class PPORNDMountainCar:
         ("next", "observation"),
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 
@@ -185,7 +184,6 @@ class PPORNDMountainCar:
             critic_coeff=config.agent_critic_coeff,
             entropy_coeff=config.agent_entropy_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
         self.novelty_loss = RNDLoss(
             predictor_network=self.predictor_network,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=35bd286eb4eba4f6d859a3e36f75844d3f9c9ee3415f714af872ae2bf1a27d6b
+# specgen: sha256=8c3290e0cbdc8208a3f72ecc228ef3f55be9cea68e37d7dd5dfbcaa1d4415cad
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PPOTaxiConfig:
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
     entropy_coeff: float = 0.01
-    """the weight of the bonus (>= 0)"""
+    """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
     num_envs: int = 16
     """environments side by side (>= 1)"""
     num_steps: int = 128
@@ -155,7 +155,6 @@ class PPOTaxi:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 
@@ -174,7 +173,6 @@ class PPOTaxi:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
-        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -183,7 +181,6 @@ class PPOTaxi:
             critic_coeff=config.critic_coeff,
             entropy_coeff=config.entropy_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
-        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
@@ -195,7 +192,6 @@ class PPOTaxi:
             "optimizer": self.optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
-            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -205,7 +201,6 @@ class PPOTaxi:
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
-        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

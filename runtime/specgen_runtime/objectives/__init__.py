@@ -28,6 +28,7 @@ from specgen_runtime.objectives.normalizers import Normalizer, ValueNorm, with_m
 from specgen_runtime.objectives.optimizers import group_optimizers
 from specgen_runtime.objectives.optional import not_none
 from specgen_runtime.objectives.parameters import network_buffer
+from specgen_runtime.objectives.part_weights import PartWeights, add_part_weights, part_weights, parts_of
 from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistribution, as_policy, is_random_policy
 from specgen_runtime.objectives.projection import check_support, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
@@ -56,6 +57,7 @@ __all__ = [
     "LossPart",
     "MultiAgentGAE",
     "Normalizer",
+    "PartWeights",
     "PolicyDistribution",
     "Reduction",
     "ScalarOutputMode",
@@ -75,6 +77,7 @@ __all__ = [
     "add_coefficient",
     "add_coefficient_parts",
     "add_learnable",
+    "add_part_weights",
     "add_random_module",
     "as_pair",
     "as_policy",
@@ -97,6 +100,8 @@ __all__ = [
     "not_none",
     "own_buffer",
     "pair_param",
+    "part_weights",
+    "parts_of",
     "project",
     "read_between",
     "reduce",

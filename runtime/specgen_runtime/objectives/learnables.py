@@ -55,8 +55,8 @@ def exponential_of(loss: nn.Module, name: str) -> Tensor:
     value, low, high = (getattr(loss, one) for one in (name, f"min_{name}", f"max_{name}"))
     if value is None:
         raise AttributeError(f"{type(loss).__name__} learns no {name!r}, with its parameters")
-    value = value.detach()
-    return (value if low is None and high is None else value.clamp(low, high)).exp()
+    bounded: Tensor = value.detach() if low is None and high is None else value.detach().clamp(low, high)
+    return bounded.exp()
 
 
 def moved_between(value: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:

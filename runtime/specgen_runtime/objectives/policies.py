@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -23,6 +24,8 @@ from specgen_runtime.modules.distributions import (
 from specgen_runtime.modules.distributions.draws import Draw, sample, sum_of_parts
 from specgen_runtime.objectives.composites import as_action, composite_log_prob
 from specgen_runtime.objectives.keys import required
+from specgen_runtime.objectives.part_weights import in_order
+from specgen_runtime.typing import NestedKey
 
 
 class PolicyDistribution:
@@ -90,6 +93,30 @@ class PolicyDistribution:
         Draws have gradients to the parameters where the distribution is reparameterised.
         """
         return self._summed(entropy(self.distribution, n))
+
+    def entropies(self, n: int = 1, parts: Sequence[NestedKey] | None = None) -> Tensor:
+        """The entropy of each part of the action, ``[*batch, parts]``, as `entropy`; an action of one part has one.
+
+        Args:
+            n: how many draws estimate one that is not known.
+            parts: names of the parts, in the order that is wanted; None: that of the distribution.
+
+        Raises:
+            KeyError: if names and parts do not fit.
+        """
+        if not isinstance(self.distribution, CompositeDistribution):
+            if parts is not None:
+                kind = type(self.distribution).__name__
+                raise KeyError(
+                    f"an action of one part, of a {kind}, is weighed by one number, not by {list(parts)}"
+                )
+            return self.entropy(n).unsqueeze(-1)
+        batch_dims = len(self.distribution.batch_shape) - self._event_dims
+        values = {
+            name: sum_of_parts([entropy(part, n)], batch_dims)
+            for name, part in self.distribution.dists.items()
+        }
+        return torch.stack(list(values.values()) if parts is None else in_order(values, parts), -1)
 
     def probs(self) -> Tensor:
         """The probability of each discrete action, ``[*batch, n_actions]``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,13 +11,45 @@ from specgen_runtime.envs.keys import show_key
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["mask_shape", "refuse_mask"]
+__all__ = ["mask_shape", "masks_of", "refuse_mask"]
 
 
 def mask_shape(action: Any) -> torch.Size:
     """The shape of a mask of an action of classes, of its spec: a truth value for each class."""
     vectors: TensorSpec = action.to_one_hot_spec() if hasattr(action, "to_one_hot_spec") else action
     return vectors.shape
+
+
+def masks_of(
+    rows: Sequence[Any],
+    inverse_rows: Sequence[Any],
+    masks: Iterable[tuple[str, str]],
+    one_each: Collection[str],
+) -> tuple[tuple[NestedKey, NestedKey], ...]:
+    """The actions of a transform's repetitions, each with its mask: that of its place, or one for all.
+
+    Args:
+        rows: the records of what is read.
+        inverse_rows: those of the inverse.
+        masks: an action, a field of either, and its mask, a field of the first ones.
+        one_each: the fields that stand for one key after another.
+
+    Raises:
+        ValueError: there is one mask for each action, and another number of actions.
+    """
+    found: list[tuple[NestedKey, NestedKey]] = []
+    for action, mask in masks:
+        own = bool(rows) and hasattr(rows[0], action)
+        actions = [getattr(row, action) for row in (rows if own else inverse_rows)]
+        keys = [getattr(row, mask) for row in rows]
+        keys = keys if own or mask in one_each else keys[:1] * len(actions)
+        if len(keys) != len(actions):
+            raise ValueError(
+                f"there are {len(keys)} masks, {', '.join(map(show_key, keys))}, of {len(actions)} actions,"
+                f" {', '.join(map(show_key, actions))}: each action has one"
+            )
+        found += zip(actions, keys, strict=True)
+    return tuple(found)
 
 
 def refuse_mask(name: str, action: NestedKey, spec: TensorSpec, mask: NestedKey, found: TensorSpec) -> None:

@@ -49,8 +49,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _recalls_inputs: the inputs of a record whose value before the step is read.
         _carries: the fields of a record that are outputs and read again by the next step (part of `_recalls`).
         _flags: the fields of a record that are ``terminated`` or ``truncated`` flags.
-        _drops: the inputs of a record that nobody sees behind this transform.
-        _drops_inverse: the inputs of a record that are left out on the way to the environment, or into a replay buffer.
+        _drops, _drops_inverse: the inputs of a record that nobody sees behind this transform, or in front of it.
+        _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
         _recorded: whether the keys that are read are those of recorded data, and none of an environment.
         _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
@@ -64,6 +64,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _recalls_inputs: tuple[str, ...] = ()
     _drops: tuple[str, ...] = ()
     _drops_inverse: tuple[str, ...] = ()
+    _masks: tuple[tuple[str, str], ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()
     _recorded: bool = False
@@ -90,7 +91,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         in_keys_inv: Sequence[NestedKey] | None = None,
         out_keys_inv: Sequence[NestedKey] | None = None,
     ) -> None:
-        if in_keys is not None and in_keys_inv is None and not self._recorded:
+        if in_keys is not None and in_keys_inv is None and not (self._recorded or self._masks):
             in_keys_inv = []  # who chooses keys wants no others
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.__dict__.update(_nothing_bound())
@@ -289,8 +290,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
 
     def _place(self) -> int:
         """The index of this transform in its chain, counted on from the environments that it is wrapped around."""
-        container = self.container
-        if container is None:
+        if (container := self.container) is None:
             return 0
         return container._first_index + container._index_of(self)
 

@@ -13,7 +13,7 @@ from specgen_runtime.envs.keys import next_key
 from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
-from specgen_runtime.transforms.action_masks import refuse_mask
+from specgen_runtime.transforms.action_masks import masks_of, refuse_mask
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
 from specgen_runtime.transforms.follows import following_specs, refuse_shapes
@@ -41,7 +41,6 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     transform reads.
 
     Attributes:
-        _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _refuses_offline: whether it works in environments only.
         _reset_keyword: the attribute that says which masks begin what is carried anew, if users may say so.
         _policy: the outputs that the policy writes under ``"next"``.
@@ -49,7 +48,6 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         _moment_before: the last moment that it has transformed in no environment, if steps read it.
     """
 
-    _masks: tuple[tuple[str, str], ...] = ()
     _refuses_offline: bool = False
     _reset_keyword: str | None = None
     _done_keyword: str | None = None
@@ -84,9 +82,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     @property
     def action_masks(self) -> tuple[tuple[NestedKey, NestedKey], ...]:
         """Actions as the policy writes them, each with the observation that tells its allowed values."""
-        rows: list[Any] = [*self.keys[:1], *self.keys_inv[:1]] if self._masks else []
-        keys = {name: key for row in rows for name, key in row._asdict().items()}
-        return tuple((keys[action], keys[mask]) for action, mask in self._masks)
+        return masks_of(self.keys, self.keys_inv, self._masks, self._reads) if self._masks else ()
 
     # ----------------------------------------------------------------- specs
 

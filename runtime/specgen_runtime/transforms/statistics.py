@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
@@ -74,6 +75,12 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         return super()._added if given else self._declared
 
     # ---------------------------------------------------------------- learning
+
+    @property
+    def initialized(self) -> bool:
+        """Whether all statistics have values: given, learned or loaded."""
+        pairs, held = product(self.keys, self._buffer_specs()), self._statistics.values
+        return all(spec.init is not None or buffer_name(spec, row) in held for row, spec in pairs)
 
     @property
     def frozen(self) -> bool:
@@ -250,8 +257,11 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _all_rows(self, moment: TensorDictBase) -> NewRows:
         """All rows of a batch, with what was computed of their number before."""
-        known = self._known_rows
-        if known is None or known.size != moment.batch_size or known.device != moment.device:
+        if (
+            (known := self._known_rows) is None
+            or known.size != moment.batch_size
+            or known.device != moment.device
+        ):
             known = self.__dict__["_known_rows"] = NewRows(moment.batch_size, None, moment.device)
         return known
 
@@ -272,8 +282,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _held(self, key: NestedKey | list[NestedKey]) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
-        statistics = self._statistics
-        with statistics.locked():
+        with (statistics := self._statistics).locked():
             held = {spec.name: statistics.values[name] for spec, name in self._buffers_of(key)}
             return {name: value.clone() for name, value in held.items()} if statistics.shared else held
 
@@ -291,9 +300,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _bind_values(self) -> None:
         """Begin the statistics of all keys, or compare those that were loaded with them."""
-        for row in self.keys:
-            for spec in self._buffer_specs():
-                self._value(spec, row)
+        for row, spec in product(self.keys, self._buffer_specs()):
+            self._value(spec, row)
 
     def _refuse_unlearned(self, spec: BufferSpec, row: Row) -> None:
         if self._value(spec, row) is None:
@@ -305,8 +313,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
     def _value(self, spec: BufferSpec, row: Row) -> Tensor | None:
         """The value of a statistic, which begins when it is first asked for; None if it has none."""
         name = buffer_name(spec, row)
-        value = self._statistics.values.get(name)
-        if name in self._bound_names:
+        if (value := self._statistics.values.get(name)) is not None and name in self._bound_names:
             return value
         shape = self._shape(spec, row)
         if value is None and spec.init is not None:
@@ -343,9 +350,7 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         return self.parent if self._data is None else self._data
 
     def _dtype(self, spec: BufferSpec, row: Row) -> torch.dtype:
-        if spec.dtype is not None:
-            return spec.dtype
-        dtype = self._spec(getattr(row, spec.each or "")).dtype
+        dtype = spec.dtype or self._spec(getattr(row, spec.each or "")).dtype
         assert dtype is not None  # of a leaf
         return dtype
 

@@ -17,7 +17,7 @@ from specgen.check.model import Constant, Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, Way, followed
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.inverse import bound_names, classes_name
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
@@ -80,7 +80,7 @@ class InverseBinder:
 
     def _repetitions(self) -> list[dict[str, Entry]]:
         transform, arguments = self.transform, self.arguments
-        driver = transform.driver(inverse=True)
+        driver = driver_of(transform.backward, inverse=True)
         known = self.state.actions | self.state.entries
         rows: list[dict[str, Entry]] = [{}] if transform.backward else []
         if driver is not None:

@@ -14,6 +14,7 @@ from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import devices as done_rules
 from specgen.diagnostics.rules import env_lints as lint_rules
+from specgen.diagnostics.rules import flow as flow_rules
 
 
 def own_masks(
@@ -36,28 +37,37 @@ def own_masks(
     """
     found: dict[str, str] = {}
     for name, role in transform.masks.items():
-        action = next((row.outputs[name] for row in inverse_rows if name in row.outputs), None)
+        actions = [row.outputs[name] for row in inverse_rows if name in row.outputs]
         if any(passed.name == name for passed in transform.passed):
-            action = _passed(transform, name, arguments, keys)
-        if action is None or not rows:
+            actions = _passed(transform, name, arguments, keys)
+        if not actions or not rows:
             continue  # what is missing is reported with the keys, or it does not exist
-        mask = keys.state.entries.get(rows[0].inputs[role].dotted, rows[0].inputs[role])
-        if (fault := mask_fault(action, mask)) is not None:
-            sink.add(done_rules.MASK_SHAPE.at(arguments.span(), f"`{transform.name}`: {fault}"))
+        masks = [keys.state.entries.get(row.inputs[role].dotted, row.inputs[role]) for row in rows]
+        masks = masks * len(actions) if transform.role(role).form == "key" else masks
+        if len(masks) != len(actions):
+            message = (
+                f"`{transform.name}` reads {len(masks)} masks of {len(actions)} actions, which go together"
+            )
+            sink.add(flow_rules.PAIRED_KEYS.at(arguments.span(), message))
             continue
-        found[action.dotted] = mask.dotted
+        for action, mask in zip(actions, masks, strict=True):
+            if (fault := mask_fault(action, mask)) is not None:
+                sink.add(done_rules.MASK_SHAPE.at(arguments.span(), f"`{transform.name}`: {fault}"))
+            else:
+                found[action.dotted] = mask.dotted
     return found
 
 
-def _passed(transform: CheckedTransform, name: str, arguments: Arguments, keys: KeyFinder) -> Entry | None:
-    """The action that a role stands for which goes to the environment as it is."""
-    role = transform.role(name)
+def _passed(transform: CheckedTransform, name: str, arguments: Arguments, keys: KeyFinder) -> list[Entry]:
+    """The actions that a role stands for which go to the environment as they are."""
+    role, actions = transform.role(name), keys.state.actions
+    if role.form == "each":
+        chosen = arguments.lists.get("in_keys_inv")
+        return keys.inputs(transform, role, chosen, "in_keys_inv", arguments, actions)
     keyword = role.keyword or ""
     given = keyword in arguments.places
     key = arguments.places.get(keyword, tuple(role.default[0].split(".")))
-    actions = keys.state.actions
-    found = keys.inputs(transform, role, [key], keyword if given else None, arguments, actions)
-    return found[0] if found else None
+    return keys.inputs(transform, role, [key], keyword if given else None, arguments, actions)
 
 
 def end_masks(

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from specgen.check.losses.conditions import nonzero_name, read_condition
+from specgen.check.losses.distributions import PARTS
 from specgen.check.losses.domains import Domains
 from specgen.check.losses.model import Coefficient, CoefficientPart
 from specgen.check.losses.when_made import known_when_made
@@ -26,6 +27,8 @@ from specgen.values import dataclass
 AUTO: Final = "auto"
 _NUMBER: Final = Type("float32", (), "const")
 """What a coefficient is in expressions: a tensor, the same for all samples."""
+_BY_PART: Final = Type("float32", (PARTS,), "const")
+"""What one is that may be a number for each part of an action."""
 
 
 def without_auto(params: Mapping[str, ParamField]) -> dict[str, ParamField]:
@@ -47,7 +50,7 @@ def fixed_params(params: Mapping[str, ParamField]) -> frozenset[str]:
 
 def _is_buffer(declared: LossParam) -> bool:
     """Whether a declaration says by itself that a parameter is kept as a buffer."""
-    return bool(declared.buffer or declared.auto or declared.parts or declared.true_is)
+    return bool(declared.buffer or declared.auto or declared.parts or declared.true_is or declared.by_part)
 
 
 @dataclass
@@ -81,8 +84,10 @@ class Coefficients:
             if self._declared(param) is not None:
                 old = self.scope[param.name]
                 assert old.symbol is not None
-                kept = replace(old.symbol, type=_NUMBER, interval=full("float32"))
-                self.scope[param.name] = replace(old, type=_NUMBER, interval=kept.interval, symbol=kept)
+                declared = self.loss.params[param.name]
+                type = _BY_PART if isinstance(declared, LossParam) and declared.by_part else _NUMBER
+                kept = replace(old.symbol, type=type, interval=full("float32"))
+                self.scope[param.name] = replace(old, type=type, interval=kept.interval, symbol=kept)
                 symbol = self._nonzero(param)
                 place = self.file.key_span(*self.path, "params", param.name)
                 self.names.claim(symbol.name, "condition", place)
@@ -130,7 +135,7 @@ class Coefficients:
             return None
         if param.kind != "float":
             what = "auto" if declared.auto else "parts" if declared.parts else "true_is"
-            what = "buffer" if declared.buffer else what
+            what = "buffer" if declared.buffer else "by_part" if declared.by_part else what
             self._misfit(param.name, f"`{what}` is of a number: type float", what)
             return None
         auto = when = None
@@ -160,11 +165,34 @@ class Coefficients:
         parts = self._parts(param, declared)
         if parts is None or not self._switch_fits(param, declared):
             return None
+        other = next((one for one in ("parts", "true_is") if getattr(declared, one)), None)
+        first = next(
+            (key for key, one in self.loss.params.items() if isinstance(one, LossParam) and one.by_part), None
+        )
+        if declared.by_part and first != param.name:
+            message = f"one parameter of a loss is `by_part`, in whose order `entropies` stand: `{first}` is"
+            self._misfit(param.name, message, "by_part")
+            return None
+        if declared.by_part and (other is not None or declared.default == AUTO or state != param.name):
+            message = (
+                "`by_part` is of a number that is kept under its own name, and neither a pair nor a word"
+            )
+            self._misfit(param.name, message, "by_part")
         symbol = self.scope[param.name].symbol
         assert symbol is not None
         nonzero = self._nonzero(param)
         return Coefficient(
-            param.name, state, auto, of_domain, when, symbol, nonzero, parts, declared.true_is, apart
+            param.name,
+            state,
+            auto,
+            of_domain,
+            when,
+            symbol,
+            nonzero,
+            parts,
+            declared.true_is,
+            apart,
+            declared.by_part,
         )
 
     def _read_as(self, param: Parameter, one: Coefficient) -> None:
@@ -262,5 +290,5 @@ class Coefficients:
     def _misfit(self, name: str, message: str, field: str) -> None:
         place = (*self.path, "params", name)
         rule = schema_rules.WRONG_TYPE if field == "buffer" else rules.AUTO
-        rule = loss_rules.PARAM_FORM if field in ("parts", "true_is") else rule
+        rule = loss_rules.PARAM_FORM if field in ("parts", "true_is", "by_part") else rule
         self.sink.add(rule.at(self.file.span(*place, field), message))

@@ -18,6 +18,10 @@ UNTYPED = Type("value without a type")
 """What the data hold under a key without a type, or is drawn for it: it can be scored and handed to networks."""
 
 
+PARTS: Final = Sym.named("n_parts")
+"""How many parts an action has."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """A function of a distribution.
@@ -39,6 +43,7 @@ DISTRIBUTION_FUNCTIONS = {
     "sample": Signature("sample(d)", counts=True),
     "mode": Signature("mode(d)"),
     "entropy": Signature("entropy(d, n=1)", counts=True),
+    "entropies": Signature("entropies(d, n=1)", counts=True),
     "kl": Signature("kl(p, q, n=1)", ("distribution",), counts=True),
     "probs": Signature("probs(d)"),
     "log_probs": Signature("log_probs(d)"),
@@ -88,4 +93,6 @@ def result_type(
         return replace(distribution.event, axes=axes)
     if function in ("probs", "log_probs"):
         return Type("float32", distribution.dims or (Sym.named("n_actions"),), axes=axes)
+    if function == "entropies":
+        return Type("float32", (PARTS,), axes=axes)
     return Type("bool" if function == "answered" else "float32", axes=axes)

@@ -220,6 +220,7 @@ class Coefficient:
         parts: what expressions read of a number that may be a pair, and the limits of each.
         true_is: the parameter whose number True stands for.
         apart: whether the parts are buffers of their own where one number is given, too.
+        by_part: whether it may be a number for each part of an action.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Coefficient:
     parts: tuple[CoefficientPart, ...] = ()
     true_is: str | None = None
     apart: bool = False
+    by_part: bool = False
 
     @property
     def filled(self) -> bool:

@@ -13,6 +13,18 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 
+def _apart(action: Role, mask: Role) -> str | None:
+    """Why the keys of an action and of its mask don't go together one to one."""
+    for role in (action, mask):
+        if role.form not in ("key", "each"):
+            return f"`{role.name}` stands for several keys at once"
+        if role.paired is not None:
+            return f"`{role.name}` goes along with `{role.paired}`"
+    if action.form == "key" and mask.form == "each":
+        return f"`{mask.name}` stands for one key after another, and `{action.name}` for one"
+    return None
+
+
 def check_transform_masks(
     file: SchemaFile,
     path: tuple[str, ...],
@@ -50,12 +62,8 @@ def check_transform_masks(
         elif by_name[mask].pattern != "bool":
             message = f"mask `{mask}` is {by_name[mask].spec}, and a mask is bool"
             sink.add(done_rules.MASK_SHAPE.at(file.span(*here), message, help='write `type: "bool[...]"`'))
-        elif (several := [r for r in (actions[target], by_name[mask]) if r.form != "key"]) != []:
-            message = (
-                f"`{several[0].name}` may stand for several keys, and masks of these are not available yet"
-            )
-            help = f"write `key:` for `{several[0].name}`"
-            sink.add(rules.NOT_AVAILABLE.at(file.key_span(*here), message, help=help))
+        elif (fault := _apart(actions[target], by_name[mask])) is not None:
+            sink.add(language_rules.MASKS_OF_SEVERAL.at(file.key_span(*here), fault))
         else:
             found[target] = mask
     return found

@@ -207,7 +207,8 @@ PARAM_FORM = Rule(
     "parameter in forms that don't fit",
     """\
 `parts` names the two numbers of a parameter that takes one number or a pair: expressions read the parts. `true_is` names
-another number, which True stands for; the parameter is `optional`, and None where False is given.
+another number, which True stands for; the parameter is `optional`, and None where False is given. `by_part` lets one number of
+a loss be one for each part of an action, in the order in which `entropies` gives these.
 
 ```yaml
 params:

@@ -79,6 +79,30 @@ map: {shown: "flatten(taken, first_dim, last_dim)"}
     without="the first reset of an environment looks for a key that only data have.",
 )
 
+MASKS_OF_SEVERAL = Rule(
+    "SG365",
+    "masks and actions that don't go together",
+    """\
+An action has the mask of its place: of `each` roles the first mask is of the first action, and a mask with `key:` is that of
+all. Masks that are read together, or several for one action, say of none what is allowed.
+
+```yaml
+in:
+  mask: {each: [], type: "bool[...]"}
+  u: {key: action, type: "any[...]", inverse: true}
+masks: {u: mask}
+```
+
+```yaml
+in:
+  mask: {each: [], type: "bool[...]"}
+  u: {each: [action], type: "any[...]", inverse: true}
+masks: {u: mask}
+```
+""",
+    without="random actions of one group keep to the mask of another.",
+)
+
 ALL_ROLE = Rule(
     "SG306",
     "role of several keys read as one",

@@ -37,6 +37,8 @@ def param_plan(loss: CheckedLoss, param: Parameter) -> LossParamPlan:
             taken = using(f'{taken} | Literal["auto"]', "Literal", *taken.uses)
         if kept.parts:
             taken = using(f"{taken} | tuple[float, float]", *taken.uses)
+        if kept.by_part:
+            taken = using(f"PartWeights | {taken}", "PartWeights", *taken.uses)
         if kept.true_is is not None:
             taken = using(f"bool | {taken}", *taken.uses)
     made = LossParamPlan(param.name, taken, param.default, attributes, param.name in loss.fixed)
@@ -82,6 +84,12 @@ def param_argument(
     if given:
         return using(f"{one.name}=not_none(self.{one.name})", "not_none")
     return Code(f"{one.name}=self.{one.name}")
+
+
+def order_of_parts(loss: CheckedLoss) -> tuple[Code, ...]:
+    """The argument by which the parts of an action stand as a parameter weighs them; none where no parameter does."""
+    names = [one.name for one in loss.coefficients.values() if one.by_part]
+    return tuple(using(f"parts=parts_of(self, {literal(name)})", "parts_of") for name in names)
 
 
 def updated(statement: Statement) -> str:
@@ -160,6 +168,7 @@ def coefficient_plan(loss: CheckedLoss, one: Coefficient) -> CoefficientPlan:
         parts=parts,
         true_is=one.true_is or "",
         adapted=one.name in map(updated, loss.update),
+        by_part=one.by_part,
     )
     if one.auto is None:
         return made

@@ -30,6 +30,11 @@ def condition_code(loss: CheckedLoss, condition: Condition) -> Code:
     return print_expression(typed, lambda symbol: names.get(symbol) or f"self.{symbol.name}")
 
 
+def of_attributes(typed: Typed) -> Code:
+    """An expression of parameters, which are attributes of the class."""
+    return print_expression(typed, lambda symbol: f"self.{symbol.name}")
+
+
 def _given(symbol: Symbol) -> Typed:
     return Typed(GIVEN.name, Type("bool", (), "ctor"), full("bool"), (read(symbol),), builtin=GIVEN)
 

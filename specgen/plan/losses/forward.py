@@ -32,14 +32,14 @@ from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.losses.values import ForwardValues
 from specgen.check.model import identifier
 from specgen.code import Code, using
-from specgen.expr import Symbol, Type, Typed
+from specgen.expr import Symbol, Type
 from specgen.expr.types import Record
 from specgen.literals import literal
-from specgen.plan.losses.conditions import where_needed
+from specgen.plan.losses.coefficients import order_of_parts
+from specgen.plan.losses.conditions import of_attributes, where_needed
 from specgen.plan.model import Line
 from specgen.precedence import ATOM, LAMBDA, OR, TERNARY
 from specgen.program.conditions import ALWAYS, NEVER, Condition
-from specgen.program.torch_text import print_expression
 
 
 class ForwardPrinter:
@@ -158,7 +158,7 @@ class ForwardPrinter:
                 return self._gradient(value)
             case Choice():
                 assert value.typed is not None
-                chosen = python(value.typed, "self.")
+                chosen = of_attributes(value.typed)
                 then, otherwise = self.value(value.then), self.value(value.otherwise)
                 text = f"{then.at(OR)} if {chosen.at(OR)} else {otherwise}"
                 return using(text, *then.uses, *chosen.uses, *otherwise.uses, precedence=TERNARY)
@@ -293,7 +293,8 @@ class ForwardPrinter:
         distribution = self.value(read.distribution)
         given = [self._scored_value(part) for part in read.given]
         n = self._count(read.count)
-        arguments = [*given, n] if n.text else given
+        parts = order_of_parts(self._loss) if read.function == "entropies" else ()
+        arguments = [*given, *([n] if n.text else ()), *parts]
         text = f"{distribution.at(ATOM)}.{read.function}({', '.join(map(str, arguments))})"
         return using(text, *distribution.uses, *(name for one in arguments for name in one.uses))
 
@@ -304,7 +305,7 @@ class ForwardPrinter:
         return self.value(value)
 
     def _count(self, count: Count | None) -> Code:
-        return Code("") if count is None else python(count.typed, "self.")
+        return Code("") if count is None else of_attributes(count.typed)
 
     def _read(self, data: Data, *, after: bool = False, reader: str = "") -> Code:
         role = self._roles[data.role]
@@ -393,8 +394,3 @@ def reparameterized(loss: CheckedLoss, network: LossNetwork) -> bool:
     drawn = (made for made in loss.forward if made.network == network.name)
     parts = (part for made in drawn for part in parts_of(made.value))
     return any(isinstance(part, Draw) and part.kind == "rsample" for part in parts)
-
-
-def python(condition: Typed, owner: str = "") -> Code:
-    """An expression of parameters in Python; they are names, or attributes of `owner`."""
-    return print_expression(condition, lambda symbol: f"{owner}{symbol.name}")

@@ -150,6 +150,7 @@ class CoefficientPlan:
         parts: the names of the numbers that it is or may be a pair of.
         true_is: the parameter whose number True stands for; empty where True is no value.
         adapted: whether the loss changes it by itself.
+        by_part: whether it may be a number for each part of an action.
     """
 
     name: str
@@ -163,6 +164,7 @@ class CoefficientPlan:
     parts: tuple[str, ...] = ()
     true_is: str = ""
     adapted: bool = False
+    by_part: bool = False
 
 
 @dataclass(frozen=True)

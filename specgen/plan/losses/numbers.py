@@ -27,6 +27,8 @@ def number_read(param: Parameter, kept: Coefficient | None) -> Code | str:
         uses = {use for bounds in (low, high) for bound in bounds.values() for use in bound.uses}
         return using(f"pair_param({name}, {param.name}, {_dict(low)}, {_dict(high)})", "pair_param", *uses)
     reader, limits = _READERS[param.kind], _narrowest(param.range)
+    if kept is not None and kept.by_part:
+        reader = "part_weights"
     given = "".join(f", {keyword}={bound}" for keyword, bound in limits.items())
     uses = {use for bound in limits.values() for use in bound.uses}
     return using(f"{reader}({name}, {param.name}{given})", reader, *uses)

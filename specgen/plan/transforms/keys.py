@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from specgen.check.conditions import Condition
 from specgen.check.transforms.entries import Output, Role
-from specgen.check.transforms.model import CheckedTransform
+from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.code import Code, named, using
 from specgen.expr.dtypes import is_abstract
 from specgen.expr.printer import tuple_text
@@ -33,7 +33,7 @@ class KeyPlanner:
         # what only has a mask stands beside it
         self.roles = transform.backward if inverse else (*transform.forward, *transform.passed)
         self.outputs = transform.written(inverse=inverse)
-        self.driver = transform.driver(inverse=inverse)
+        self.driver = driver_of(self.roles, inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.
         self._free: dict[_Name, list[Condition | None]] = {}
         for output in self.outputs:
@@ -81,6 +81,12 @@ class KeyPlanner:
     def _role(self, role: Role) -> Code:
         lead = self.driver or next((one for one in self._ordered()), role)
         match role.form:
+            case "each" if role.inverse and not self.inverse:
+                selected = self._select(role, "self._in_keys_inv")  # it only has a mask
+                if self.driver is None:
+                    return selected
+                text = f"self._paired_with({variable(self.driver.name)}, {selected}, 'in_keys_inv')"
+                return using(text, *selected.uses)
             case "each" if role is self.driver and role.recorded:
                 selected = self._select(role, f"self._in_keys{self.suffix} or []")
                 return using(f"[] if env is not None else {selected}", *selected.uses)
@@ -186,6 +192,8 @@ class KeyPlanner:
             role = next(role for role in self.roles if role.listed)
             if self.transform.needs_keys(role) and not self.transform.may_have_inverse_keys_only(role):
                 return Argument(name, _SEQUENCE)
+            return Argument(name, _OPTIONAL, "None")
+        if name == "in_keys_inv" and any(role.listed and role.inverse for role in self.roles):
             return Argument(name, _OPTIONAL, "None")
         if name == f"out_keys{self.suffix}":
             return Argument(name, _OPTIONAL, "None")
