@@ -100,6 +100,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_STATE_HOME"] = os.environ["SPECGEN_CACHE_DIR"]  # where the key of the cache is
         # Of the Ray cluster of this run: its processes and no others may use it.
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        if config.getoption("numprocesses", None):
+            return  # it runs no test itself, and torch takes seconds to import
     try:
         import torch
     except ImportError:

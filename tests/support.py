@@ -53,7 +53,7 @@ class LibraryMemo(Memory):
 
 KNOWN_OF_LIBRARY = LibraryMemo()
 """Half of the time of compiling schemas that import a little of the library is its own. That the result is the same
-without is checked case by case (`tests/project/test_incremental.py`)."""
+without is checked case by case (`tests/project/test_cases_from_the_store.py`)."""
 
 
 _SHAPES = re.compile(r'\[Tensor, "[^"]*"\]')

@@ -114,7 +114,6 @@ def plan_file(
     functions = tuple(spec.function for spec in checked.specs.values())
     functions += tuple(checked.functions)
     functions += tuple(model.value.maker for model in checked.models.values())
-    # a module that is run is not shown by its package, which would import it first
     functions += tuple(name for one in checked.pipelines.values() for name in pipeline_names(one.value))
     return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
 

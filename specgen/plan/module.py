@@ -38,4 +38,7 @@ def plan_module(
         and not isinstance(item, PipelinePlan)
         and not item.name.startswith("_")
     )
+    if any(isinstance(item, PipelinePlan) for item in items):
+        # a module that is run is not shown by its package, which would import it first
+        public, functions = (), (*public, *functions)
     return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)

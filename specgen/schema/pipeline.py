@@ -75,6 +75,16 @@ class EstimatorNumbers(Declaration):
     average_gae: bool | None = None
 
 
+class GroupAdvantage(Declaration):
+    """How much better an answer is than the others to the same prompt.
+
+    Attributes:
+        group_size: answers to a prompt, which the environment says, too.
+    """
+
+    group_size: int | None = None
+
+
 class Estimating(Declaration):
     """The value estimator, one of these, and when it runs.
 
@@ -88,6 +98,7 @@ class Estimating(Declaration):
     gae: EstimatorNumbers | None = None
     multi_agent_gae: EstimatorNumbers | None = None
     vtrace: EstimatorNumbers | None = None
+    mc_advantage: GroupAdvantage | None = None
     when: Literal["batch", "epoch"] = "batch"
 
 

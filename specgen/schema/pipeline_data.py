@@ -19,6 +19,7 @@ class OnPolicy(Declaration):
         epochs: passes over each batch.
         minibatch_size: frames of an update.
         minibatches: how many of them there are in a pass; in place of `minibatch_size`.
+        accumulate: parts of an update that are computed one after the other, and their gradients summed: less memory.
         until: what ends the passes before: a metric of an update that is above a number, `kl_approx > 0.03`.
     """
 
@@ -27,6 +28,7 @@ class OnPolicy(Declaration):
     epochs: Quantity | None = None
     minibatch_size: Quantity | None = None
     minibatches: Quantity | None = None
+    accumulate: Quantity | None = None
     until: str | None = None
 
 

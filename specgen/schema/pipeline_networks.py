@@ -56,6 +56,7 @@ class NetworkBody(Declaration):
     Its layers stand in the order `trunk`, `embedding`, `cnn` or `python`, `gru` or `lstm`, `mlp`, of which each may be left out.
 
     Attributes:
+        causal_lm: a language model of `models`, in place of layers and head.
         trunk: a network without a role, whose features it reads.
         embedding: the size of the learned vectors that stand for an input that is one of finitely many.
         python: layers of a class of one's own, `package.module:Class`, in the place of `embedding` and `cnn`.
@@ -79,6 +80,7 @@ class NetworkBody(Declaration):
         doc: one line.
     """
 
+    causal_lm: str | None = None
     trunk: str | None = None
     embedding: Size | None = None
     python: str | None = None

@@ -6,91 +6,20 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
 from specgen_runtime.llm import chats_of, group_advantage
 from specgen_std.losses.grpo import GRPOLoss
 
-from specgen.cli import main
-from tests.llm.models import tiny_model, tiny_tokenizer
-
-PYPROJECT = '[tool.specgen]\nschemas = "schemas"\noutput = "letters_rl"\npackage = "letters_rl"\n'
-
-SCHEMA = """
-specgen: 1
-import: [specgen_std/transforms/reward_sum, specgen_std/transforms/step_counter]
-models:
-  policy:
-    doc: The model that learns.
-    causal_lm: {path: checkpoints/first, dtype: float32}
-    generate: {max_new_tokens: 5}
-    pad_output: true
-    pad_to: 64
-    max_length: 59
-  reference:
-    like: policy
-    frozen: true
-    log_probs_key: ref_log_probs
-rewards:
-  letters:
-    python: "letters_user:letters"
-    reads: {query: str}
-    metrics: [share]
-envs:
-  Letters:
-    chat: {source: "letters_user:load", system: Repeat., group: 4, reward: letters}
-chains:
-  LettersTrain:
-    env: Letters
-    transforms:
-      - RetrieveKL: {gen_model: policy, ref_model: reference, coeff: 0.05}
-      - RewardSum
-      - StepCounter
-"""
-
-FUNCTIONS = '''
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from letters_rl import LettersRewardRow, LettersRow
-from specgen_runtime.llm import Message, Scores
-
-
-def load() -> list[LettersRow]:
-    return [{"query": letter} for letter in "abcd"]
-
-
-def letters(answers: Sequence[Sequence[Message]], rows: Sequence[LettersRewardRow]) -> Scores:
-    """The share of the answer that is a lower-case letter."""
-    said = [str(chat[-1]["content"]) for chat in answers]
-    found = [sum("a" <= one <= "z" for one in text) / max(5, len(text)) for text in said]
-    return Scores(found, share=found)
-'''
-
-
-def run(project: Path, *words: str) -> str:
-    done = CliRunner().invoke(main, ["--root", str(project), *words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
+from tests.llm.letters import write_project
+from tests.llm.models import tiny_tokenizer
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project that was built behind its models, in the present folder."""
-    (tmp_path / "schemas").mkdir()
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    (tmp_path / "schemas" / "letters.yaml").write_text(SCHEMA, encoding="utf-8")
-    (tmp_path / "letters_user.py").write_text(FUNCTIONS, encoding="utf-8")
-    tokenizer = tiny_tokenizer()
-    model: Any = tiny_model("llama", tokenizer, initializer_range=0.1)
-    model.save_pretrained(tmp_path / "checkpoints" / "first")
-    tokenizer.save_pretrained(tmp_path / "checkpoints" / "first")
-    assert "recorded checkpoints/first" in run(tmp_path, "models", "lock")
-    assert "wrote    letters_rl/letters.py" in run(tmp_path, "build", "--strict")
+    write_project(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     try:

@@ -22,7 +22,7 @@ METHODS = {
     "DDPGLoss": {"loss_actor": "loss_actor", "loss_value": "loss_value"},
     "TD3Loss": {"actor_loss": "loss_actor", "value_loss": "loss_qvalue"},
     "TD3BCLoss": {"actor_loss": "loss_actor", "qvalue_loss": "loss_qvalue"},
-    "SACLoss": {"actor_loss": "loss_actor"},
+    "SACLoss": {"actor_loss": "loss_actor", "qvalue_v2_loss": "loss_qvalue"},
     "CQLLoss": {"q_loss": "loss_qvalue"},
     "A2CLoss": {"loss_critic": "loss_critic"},
     "PPOLoss": {"loss_critic": "loss_critic"},

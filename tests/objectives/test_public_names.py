@@ -68,7 +68,7 @@ NO_METHODS = {
     "DiscreteSACLoss": {"alpha_loss"},
     "IQLLoss": {"loss_value_diff"},
     "OnlineDTLoss": {"get_entropy_bonus"},
-    "SACLoss": {"alpha_loss", "qvalue_v1_loss", "qvalue_v2_loss"},
+    "SACLoss": {"alpha_loss", "qvalue_v1_loss"},
 }
 """Methods that take something else than data, or serve another method there (docs/losses.md)."""
 

@@ -6,19 +6,17 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from specgen.compile_project import Compiled
-from specgen.memo import Kind, Memo, Memory
+from specgen.memo import Memo, Memory
 from specgen.program.verify import VERIFY
 from specgen.project.store import Store
 from specgen.settings import Config
-from tests.compiled_cases import FOLDERS, compiled_case, folders_of, records_of
 from tests.project.small_project import PROJECT, Texts
-from tests.sizes import THOROUGH, each_time_or_thorough
-from tests.support import KNOWN_OF_LIBRARY, LIBRARY, compile_sources, library_records
+from tests.sizes import each_time_or_thorough
+from tests.support import LIBRARY, compile_sources, library_records
 
 CONFIG = Config("schemas", "made", "made")
 
@@ -36,48 +34,6 @@ def said(made: Compiled) -> list[tuple[object, ...]]:
 def assert_same(some: Compiled, other: Compiled) -> None:
     assert said(some) == said(other)
     assert dict(some.files) == dict(other.files)
-
-
-class WithLibrary:
-    """A store, beside which everything is known of the library's files."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def get(self, kind: Kind, key: str) -> Any:
-        known = KNOWN_OF_LIBRARY.get(kind, key)
-        return self.store.get(kind, key) if known is None else known
-
-    def put(self, kind: Kind, key: str, value: Any) -> None:
-        self.store.put(kind, key, value)
-
-
-FROM_NOTHING = {*(FOLDERS if THOROUGH else FOLDERS[::8])}
-"""Cases that begin with nothing known, so that all files of the library go through the store, too. For the others
-these come from memory, where they are the same for every case."""
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
-def test_each_case_is_the_same_from_the_store(folder: Path, cache: Path, checked: list[str]) -> None:
-    case = compiled_case(folder)
-    texts = {f"schemas/{path}": text for path, text in case.sources.items()}
-    library = LIBRARY if any("specgen_std/" in text for text in texts.values()) else None
-    for run in range(2):
-        store = Store(folder)
-        checked.clear()
-        records = records_of(folder, library is not None)
-        config = Config("schemas", "generated", "generated")
-        made = compile_sources(
-            texts,
-            config,
-            gymnasium=records,
-            model_folders=folders_of(folder),
-            library=library,
-            memo=store if folder in FROM_NOTHING else WithLibrary(store),
-        )
-        assert_same(made, case.compiled)
-        store.save()
-        assert not run or not checked
 
 
 class Editor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from specgen_runtime.training import column_minibatches, minibatches
+from specgen_runtime.training import column_minibatches, equal_parts, mean_losses, minibatches
 from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 
@@ -101,3 +101,21 @@ def test_rows_are_those_that_tensordict_gives(kind: str) -> None:
             else:
                 assert mine[key] == peer[key]
         assert mine.clone().set("more", torch.zeros(4)).shape == mine.shape
+
+
+def test_equal_parts_are_the_rows_in_their_order() -> None:
+    data = TensorDict({"x": torch.arange(12.0).reshape(6, 2)}, [6])
+    parts = equal_parts(data, 3)
+    assert [part.batch_size for part in parts] == [torch.Size([2])] * 3
+    assert torch.equal(torch.cat([part["x"] for part in parts]), data["x"])
+    assert [one.batch_size for one in equal_parts(batch(), 2)] == [torch.Size([2, 6])] * 2
+    for count in (4, 0, 7):
+        with pytest.raises(ValueError, match=f"6 rows have no {count} equal parts"):
+            equal_parts(data, count)
+
+
+def test_means_of_losses() -> None:
+    found = [TensorDict({"loss": torch.tensor(one), "kl": torch.tensor(2 * one)}) for one in (1.0, 4.0)]
+    mean = mean_losses(found)
+    assert mean["loss"] == 2.5
+    assert mean["kl"] == 5.0

@@ -1,4 +1,4 @@
-"""Generated environments of conversations, and the functions behind them, through both type checkers."""
+"""Generated environments of conversations, a training in one, and the functions behind them, through both type checkers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ WRONG_FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
-    return generate({"chats.yaml": (PROJECT / "chats.yaml").read_text(encoding="utf-8")}, "chats_rl")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROJECT.glob("*.yaml"))}
+    return generate(texts, "chats_rl")
 
 
 def write(folder: Path, files: dict[str, str], functions: tuple[str, str] | None = None) -> None:

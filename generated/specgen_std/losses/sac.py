@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=805c9f3bed30803bb4463d47d4a9fd964e2e8126d8a8b011d998d677566f397d
+# specgen: sha256=035afb0fe136c834cf8a24b2c56e42ec7cb0c2c5d27245d9e09455cb6eaf547a
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -529,6 +529,14 @@ class SACLoss(LossModule):
             ValueError: if the parameters of the loss leave the term out.
         """
         return term_alone(self, "loss_value", tensordict)
+
+    def qvalue_v2_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_qvalue`, reduced, and the metrics that are computed with it: none.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_qvalue", tensordict)
 
     if TYPE_CHECKING:
 

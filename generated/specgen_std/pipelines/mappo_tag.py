@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a16a48e15d4f0f774654f03b8f0f9ef773ced9ef9bc86811bf27aafbccf95402
+# specgen: sha256=8f218cc7da10e3a9391379195b3cb89df535c6a012462e5044459413702daa3d
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -181,11 +181,9 @@ class MAPPOTag:
         ("agent", "action"),
         ("adversary", "advantage"),
         ("adversary", "value_target"),
-        ("adversary", "state_value"),
         ("adversary", "action_log_prob"),
         ("agent", "advantage"),
         ("agent", "value_target"),
-        ("agent", "state_value"),
         ("agent", "action_log_prob"),
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bbf65087ce750eb50f2a5111192e02528f456ab1035e91433019a08a5fbf9d18
+# specgen: sha256=d860c23b81055fe4ba7dfe2f8c081dcb35f8c666564cd860096c3dbbef6d8c1e
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPole:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

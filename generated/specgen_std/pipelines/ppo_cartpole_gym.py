@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b85916337c10bf8070a3b480051184fd4808a467d94f87e4216ed2ad1312ef2c
+# specgen: sha256=a44d8d2fbb4c74180510d1ff5aa1361b031f378411999d047786738f83d1c8fb
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -135,7 +135,6 @@ class PPOCartPoleGym:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b800147bb70bef5451022ab32950b131bcb21451e099927bda5c8abbab216c01
+# specgen: sha256=b36ce70ec62dfcae32b6410803310b8e497983f23eb8de60a7ea01afa432f8a5
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -142,7 +142,6 @@ class PPOPendulum:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

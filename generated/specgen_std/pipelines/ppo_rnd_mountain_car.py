@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9311861875ecb85f410698dc113089ec98570f5781550ecef493b3c7c5a8db87
+# specgen: sha256=1b722bae8b1ce8c61c4a087a5f88357702b15b6049f0e2464f8f74224d32528c
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -154,7 +154,6 @@ class PPORNDMountainCar:
         ("next", "observation"),
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

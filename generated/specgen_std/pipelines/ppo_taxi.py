@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=42d72a2ce47a52193c895cc05720fd02784500a23f7cd4eba11be1ec194815ed
+# specgen: sha256=8c3290e0cbdc8208a3f72ecc228ef3f55be9cea68e37d7dd5dfbcaa1d4415cad
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -155,7 +155,6 @@ class PPOTaxi:
         "action",
         "advantage",
         "value_target",
-        "state_value",
         "action_log_prob",
     )
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
+from specgen_runtime.data.plain_values import from_plain, to_plain
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.env_state import generator_states, set_generator_states
 from specgen_runtime.random_state import random_state, set_random_state
@@ -23,39 +23,13 @@ __all__ = [
 
 
 def plain_tensordict(value: Any) -> Any:
-    """A tensordict as nested dicts; `tensordict_of` makes it again. None stays None."""
-    if value is None:
-        return None
-    if is_non_tensor(value):
-        return {
-            "data": value.tolist() if value.batch_dims else value.data,
-            "batch_size": list(value.batch_size),
-        }
-    if isinstance(value, LazyStackedTensorDict):
-        return {"stack_dim": value.stack_dim, "items": [plain_tensordict(each) for each in value.tensordicts]}
-    if not isinstance(value, TensorDictBase):
-        return value.clone()
-    return {
-        "batch_size": list(value.batch_size),
-        "device": None if value.device is None else str(value.device),
-        "entries": {name: plain_tensordict(entry) for name, entry in value.items()},
-    }
+    """A tensordict as plain values of its own; `tensordict_of` makes it again. None stays None."""
+    return None if value is None else to_plain(value.clone())
 
 
 def tensordict_of(plain: Any, device: torch.device | None = None) -> Any:
     """The tensordict that `plain_tensordict` took apart, on a device."""
-    if plain is None:
-        return None
-    if isinstance(plain, torch.Tensor):
-        return plain.clone() if device is None else plain.to(device, copy=True)
-    if "items" in plain:
-        items = [tensordict_of(each, device) for each in plain["items"]]
-        return LazyStackedTensorDict(*items, stack_dim=plain["stack_dim"])
-    if "data" in plain:
-        return NonTensorData(plain["data"], batch_size=plain["batch_size"])
-    entries = {name: tensordict_of(entry, device) for name, entry in plain["entries"].items()}
-    place = device if plain["device"] is not None else None
-    return TensorDict(entries, batch_size=plain["batch_size"], device=place)
+    return None if plain is None else from_plain(plain, device).clone()
 
 
 def random_states(env: EnvBase[Any], *devices: torch.device | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import torch
 from tensordict import (
     LazyStackedTensorDict,
     NonTensorData,
@@ -58,19 +59,25 @@ def to_plain(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"kind": "tensordict", "entries": entries, "batch_size": list(value.batch_size), "device": device}
 
 
-def from_plain(plain: dict[str, Any]) -> Any:
+def from_plain(plain: dict[str, Any], device: torch.device | None = None) -> Any:
     """The row that `to_plain` was given.
+
+    Args:
+        plain: what it gave.
+        device: where its tensors are put; None: where they were.
 
     Raises:
         LookupError: the module of a tensorclass was not imported. Nothing is imported by its name.
     """
     match plain["kind"]:
         case "value":
-            return plain["value"]
+            value = plain["value"]
+            return value if device is None or not isinstance(value, Tensor) else value.to(device)
         case "object":
-            return NonTensorData(plain["value"], batch_size=plain["batch_size"], device=plain["device"])
+            place = _place(plain, device)
+            return NonTensorData(plain["value"], batch_size=plain["batch_size"], device=place)
         case "stack":
-            parts = [from_plain(part) for part in plain["parts"]]
+            parts = [from_plain(part, device) for part in plain["parts"]]
             return LazyStackedTensorDict.lazy_stack(parts, plain["dim"])
         case "tensorclass":
             module, name = plain["class"]
@@ -79,11 +86,16 @@ def from_plain(plain: dict[str, Any]) -> Any:
                 raise LookupError(
                     f"the saved rows hold the tensorclass {name} of {module}: import it before they are loaded"
                 )
-            return found._from_tensordict(from_plain(plain["of"]), plain["fields"])
-    made = TensorDict({}, plain["batch_size"], device=plain["device"])
+            return found._from_tensordict(from_plain(plain["of"], device), plain["fields"])
+    made = TensorDict({}, plain["batch_size"], device=_place(plain, device))
     for name, entry in plain["entries"].items():
-        made._set_str(name, from_plain(entry), validated=True, inplace=False, non_blocking=False)
+        made._set_str(name, from_plain(entry, device), validated=True, inplace=False, non_blocking=False)
     return made
+
+
+def _place(plain: dict[str, Any], device: torch.device | None) -> Any:
+    """The device of what had one, on the given one instead."""
+    return plain["device"] if device is None or plain["device"] is None else device
 
 
 def _tensorclass(module: str, name: str) -> Any:

@@ -211,7 +211,9 @@ class TensorStorage(Storage):
         }
         checked(views, wholes)
         for path, view in views.items():
-            for rows_of, part in zip(view.split([len(one) for one in parts[path]]), parts[path], strict=True):
+            for rows_of, part in zip(
+                torch.split(view, [len(one) for one in parts[path]]), parts[path], strict=True
+            ):
                 rows_of.copy_(part)
         self._rows = rows
         self._last_cursor = state_dict["_last_cursor"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from tensordict import TensorDictBase
+from torch import nn
 
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.batched.base import BatchedEnv
@@ -66,7 +67,11 @@ def load_env_state(env: EnvBase[Any, Any], state: Mapping[str, Any]) -> Any:
 
 
 def generator_states(env: EnvBase[Any, Any]) -> dict[str, Any] | None:
-    """The states of the generators that are attributes of an environment, or of those inside; None: not all is known."""
+    """The states of the generators that are attributes of an environment, or of those inside; None: not all is known.
+
+    An environment with a place of its own in what it draws, such as that in a source of prompts, has it in its
+    ``get_extra_state``.
+    """
     if isinstance(env, WrappingEnv):
         return None if env._resets_itself else generator_states(env.base_env)
     if isinstance(env, BatchedEnv):
@@ -75,7 +80,10 @@ def generator_states(env: EnvBase[Any, Any]) -> dict[str, Any] | None:
     in_data = not env._keeps_state if isinstance(env, GeneratedEnv) else bool(env._env_layout.state.keys)
     if not in_data:
         return None
-    return {name: _state_of(generator) for name, generator in _generators(env).items()}
+    states = {name: _state_of(generator) for name, generator in _generators(env).items()}
+    if _has_extra_state(env):
+        states[_EXTRA] = env.get_extra_state()
+    return states
 
 
 def set_generator_states(env: EnvBase[Any, Any], states: Mapping[str, Any]) -> None:
@@ -85,11 +93,20 @@ def set_generator_states(env: EnvBase[Any, Any], states: Mapping[str, Any]) -> N
     elif isinstance(env, BatchedEnv):
         env._run("set_generator_states", dict(enumerate(states["envs"])))
     else:
+        if _has_extra_state(env):
+            env.set_extra_state(states[_EXTRA])
         for name, generator in _generators(env).items():
             if isinstance(generator, torch.Generator):
                 load_generator(generator, states[name])
             else:
                 generator.bit_generator.state = states[name]
+
+
+_EXTRA = "extra_state"
+
+
+def _has_extra_state(env: EnvBase[Any, Any]) -> bool:
+    return type(env).get_extra_state is not nn.Module.get_extra_state
 
 
 def _generators(env: EnvBase[Any, Any]) -> dict[str, Any]:

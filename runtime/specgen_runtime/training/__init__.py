@@ -6,7 +6,12 @@ from specgen_runtime.training.curves import draw_curve, read_curve
 from specgen_runtime.training.devices import available_device, device_param
 from specgen_runtime.training.evaluation import evaluate
 from specgen_runtime.training.folder_lock import FolderInUseError
-from specgen_runtime.training.minibatches import column_minibatches, minibatches
+from specgen_runtime.training.minibatches import (
+    column_minibatches,
+    equal_parts,
+    mean_losses,
+    minibatches,
+)
 from specgen_runtime.training.reward_bonus import RewardBonus
 from specgen_runtime.training.run import Run, TrainingParts
 from specgen_runtime.training.run_config import ConfigChangedError
@@ -27,10 +32,12 @@ __all__ = [
     "cosine",
     "device_param",
     "draw_curve",
+    "equal_parts",
     "evaluate",
     "exponential",
     "linear",
     "load_generator",
+    "mean_losses",
     "minibatches",
     "piecewise",
     "read_curve",

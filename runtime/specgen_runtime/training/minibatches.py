@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.packing import entries_of, flat_td
 
-__all__ = ["column_minibatches", "minibatches"]
+__all__ = ["column_minibatches", "equal_parts", "mean_losses", "minibatches"]
 
 D = TypeVar("D", bound=TensorDictBase)
 
@@ -62,6 +62,31 @@ def column_minibatches(
     columns = data.batch_size[dim]
     _check("column_minibatches", "environments", columns, size, epochs)
     return _columns(data, columns, size, generator, epochs, dim % data.batch_dims)
+
+
+def equal_parts(data: D, count: int) -> Sequence[D]:
+    """The rows of a batch in their order, in equal parts: views.
+
+    Args:
+        data: of batch size `[B, ...]`.
+        count: how many parts there are; it divides `B`.
+
+    Raises:
+        ValueError: `count` does not divide the rows.
+    """
+    rows = data.batch_size[0]
+    if count < 1 or rows % count:
+        raise ValueError(f"equal_parts: {rows} rows have no {count} equal parts")
+    return cast("Sequence[D]", data.split(rows // count))
+
+
+def mean_losses(losses: Sequence[D]) -> D:
+    """The means of what a loss gave of equal parts of an update, entry by entry.
+
+    Args:
+        losses: at least one, of equal entries.
+    """
+    return cast("D", torch.stack(cast("Any", losses)).mean(dim=0))
 
 
 def _check(name: str, what: str, count: int, size: int, epochs: int) -> None:

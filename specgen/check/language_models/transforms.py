@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -183,3 +183,17 @@ class ModelInstance:
         """The keys that are others behind it: new ones, and the reward that it takes the penalty from."""
         penalised = self.transform.coefficient and self.params["add_to_reward"]
         return frozenset(entry.dotted for entry in self.writes) | ({"reward"} if penalised else frozenset())
+
+
+def given_models(instances: Iterable[ModelInstance]) -> tuple[CheckedLanguageModel, ...]:
+    """The models that the constructor of a chain with these is given, in the order in which they are named.
+
+    Those of Ray's actors are made there.
+    """
+    found = {
+        model.name: model
+        for instance in instances
+        if not instance.params.get("use_ray_service")
+        for model in instance.models.values()
+    }
+    return tuple(found.values())

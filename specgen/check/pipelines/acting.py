@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
     Acting,
@@ -14,8 +15,6 @@ from specgen.check.pipelines.model import (
     ExplorationKind,
     PipelineLoss,
     PipelineNetwork,
-    PolicyHead,
-    QValueHead,
     Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
@@ -45,7 +44,8 @@ class ActingReader:
         chosen = self._networks(losses)
         if not chosen:
             return None
-        exploration = self._exploration(chosen)
+        talks = any(isinstance(one.head, ModelHead) for one in chosen)  # and explores by drawing its tokens
+        exploration = None if talks else self._exploration(chosen)
         random_frames = self.numbers.setting("policy", "random_frames")
         weighing = next((loss for loss in losses if is_on_policy(loss)), None)
         if isinstance(data, RecordedData):
@@ -63,9 +63,12 @@ class ActingReader:
         """The networks that act, one of each group of agents; none after reporting a mistake."""
         declared = self.pipeline.policy
         able = [
-            one for loss in losses for one in loss.networks if isinstance(one.head, PolicyHead | QValueHead)
+            one
+            for loss in losses
+            for one in loss.networks
+            if isinstance(one.head, PolicyHead | QValueHead | ModelHead)
         ]
-        able.sort(key=lambda network: not isinstance(network.head, PolicyHead))
+        able.sort(key=lambda network: isinstance(network.head, QValueHead))
         if declared is not None and declared.of is not None:
             chosen = [one for one in able if one.name == declared.of]
             if not chosen:
@@ -184,7 +187,8 @@ class ActingReader:
 
 def draws(network: PipelineNetwork) -> bool:
     """Whether a network is a policy that draws its actions."""
-    return isinstance(network.head, PolicyHead) and not network.head.family.certain
+    head = network.head
+    return isinstance(head, ModelHead) or (isinstance(head, PolicyHead) and not head.family.certain)
 
 
 def _is_discrete(network: PipelineNetwork) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
@@ -17,7 +18,7 @@ from specgen.check.pipelines.model import (
     Setting,
     TargetUpdates,
 )
-from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -38,6 +39,8 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
     """
     data, limits = pipeline.data, pipeline.limits
     _check_data(data, given, sink)
+    if isinstance(data, OnPolicyData):
+        _check_accumulated(data, recurrent=are_recurrent(pipeline.networks), sink=sink)
     if isinstance(data, ReplayData):
         _check_steps(data, pipeline.losses, sink)
     if limits.frames is not None and not isinstance(data, RecordedData):
@@ -84,6 +87,19 @@ def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) 
         sink.add(
             value_rules.UPDATE_RATIO.at(data.updates.span, message, help=f"write `updates: {frames // 8}`")
         )
+
+
+def _check_accumulated(data: OnPolicyData, *, recurrent: bool, sink: Sink) -> None:
+    """Report updates that are not computed in equal parts; those of recurrent networks are of whole environments."""
+    parts = data.accumulate
+    if parts is None:
+        return
+    rows = data.frames_of_update // (int(data.num_steps.default) if recurrent else 1)
+    if rows % parts.default:
+        what = "environments" if recurrent else "frames"
+        message = f"{parts.default} equal parts of an update of {rows} {what}"
+        help = f"write {nearest_divisor(rows, parts.default)}"
+        sink.add(number_rules.DOES_NOT_FIT.at(parts.span, message, help=help))
 
 
 def _check_steps(data: ReplayData, losses: tuple[PipelineLoss, ...], sink: Sink) -> None:

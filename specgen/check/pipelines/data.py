@@ -34,12 +34,20 @@ class _SamplerNumbers(TypedDict, total=False):
 
 
 class DataReader:
-    """Reads the `data` of one pipeline."""
+    """Reads the `data` of one pipeline, around conversations or not."""
 
     def __init__(
-        self, file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, numbers: Numbers, sink: Sink
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        pipeline: Pipeline,
+        numbers: Numbers,
+        sink: Sink,
+        *,
+        chats: bool = False,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
+        self.chats = chats
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -88,10 +96,14 @@ class DataReader:
     def _on_policy(self, declared: OnPolicy) -> OnPolicyData | None:
         kind = "on_policy"
         num_envs = self._or_default(kind, "num_envs", 1, declared.num_envs)
-        num_steps = self._needed(kind, "num_steps", "128")
+        if self.chats:
+            num_steps: Setting | None = self._or_default(kind, "num_steps", 1, declared.num_steps)
+        else:
+            num_steps = self._needed(kind, "num_steps", "128")
         epochs = self._or_default(kind, "epochs", 1, declared.epochs)
         size = self.numbers.setting("data", kind, "minibatch_size")
         count = self.numbers.setting("data", kind, "minibatches")
+        accumulate = self.numbers.setting("data", kind, "accumulate")
         if num_steps is None:
             return None
         if size is not None and count is not None:
@@ -101,16 +113,17 @@ class DataReader:
             )
         if size is None and count is None:
             count = self.numbers.default("minibatches", 1)
-        frames = num_envs.default * num_steps.default
+        made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate)
+        frames = made.frames
         product = f"num_envs * num_steps = {num_envs.default} * {num_steps.default} = {frames}"
         for setting, message in (
             (size, f"minibatches of {size.default if size else 0} do not divide {product}"),
             (count, f"{count.default if count else 0} minibatches do not divide {product}"),
         ):
             if setting is not None and frames % setting.default:
-                best = nearest_divisor(int(frames), setting.default)
+                best = nearest_divisor(frames, setting.default)
                 self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
-        return OnPolicyData(num_envs, num_steps, epochs, size, count)
+        return made
 
     def _online_and_recorded(self, declared: OnlineAndRecorded) -> ReplayData | None:
         kind = "online_and_recorded"

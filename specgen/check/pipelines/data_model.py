@@ -14,13 +14,26 @@ SamplerKind = Literal["uniform", "without_replacement", "prioritized", "slices"]
 
 @dataclass(frozen=True)
 class OnPolicyData:
-    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None."""
+    """Batches of what the present policy did; `minibatches` or `minibatch_size` is None, `accumulate` for updates in one."""
 
     num_envs: Setting
     num_steps: Setting
     epochs: Setting
     minibatch_size: Setting | None
     minibatches: Setting | None
+    accumulate: Setting | None = None
+
+    @property
+    def frames(self) -> int:
+        """The frames of a batch."""
+        return int(self.num_envs.default * self.num_steps.default)
+
+    @property
+    def frames_of_update(self) -> int:
+        """The frames of an update."""
+        if self.minibatch_size is not None:
+            return int(self.minibatch_size.default)
+        return self.frames // (1 if self.minibatches is None else int(self.minibatches.default))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Literal
 
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import Devices
+from specgen.check.pipelines.heads_model import ModelHead
+from specgen.check.pipelines.model import Devices, PipelineLoss
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import devices as rules
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
@@ -21,19 +22,26 @@ PARTS: tuple[Part, ...] = ("env", "policy", "data", "loss")
 _DEVICE = re.compile(r"(cpu|mps)|(cuda|xpu)(:\d+)?")
 
 
-def read_devices(file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, sink: Sink) -> Devices:
-    """The devices of the pipeline at `path`, the CPU where nothing is said; reports those that are none."""
+def read_devices(
+    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, losses: tuple[PipelineLoss, ...], sink: Sink
+) -> Devices:
+    """The devices of the pipeline at `path`; reports those that are none.
+
+    Where nothing is said, all is where its language model says that it is, or on the CPU.
+    """
     declared = pipeline.device
     if declared is None:
-        return Devices()
+        heads = (network.head for loss in losses for network in loss.networks)
+        said = next((one.model.device for one in heads if isinstance(one, ModelHead)), None) or "cpu"
+        return Devices(said, said, said, said)
     if isinstance(declared, str):
         _check_name(declared, file.span(*path, "device"), sink)
         return Devices(declared, declared, declared, declared)
-    said: dict[str, str] = {part: name for part in PARTS if (name := getattr(declared, part)) is not None}
-    spans = {part: file.span(*path, "device", part) for part in said}
-    known = {part for part, name in said.items() if _check_name(name, spans[part], sink)}
-    _check_kinds({part: said[part] for part in PARTS if part in known}, spans, sink)
-    return Devices(**said, apart=True)
+    named: dict[str, str] = {part: name for part in PARTS if (name := getattr(declared, part)) is not None}
+    spans = {part: file.span(*path, "device", part) for part in named}
+    known = {part for part, name in named.items() if _check_name(name, spans[part], sink)}
+    _check_kinds({part: named[part] for part in PARTS if part in known}, spans, sink)
+    return Devices(**named, apart=True)
 
 
 def _check_name(name: str, span: Span, sink: Sink) -> bool:

@@ -9,7 +9,8 @@ from specgen.check.losses.model import LossRole
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork
 from specgen.check.pipelines.when_given import Given
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
@@ -64,9 +65,8 @@ def written(
         estimation = loss.estimation
         if estimation is None or estimation.when is None:
             continue
-        for role in loss.loss.roles:
-            if role.missing == "estimate":
-                yield Written(dotted(role.key), "estimate", f"the estimator `{estimation.kind}`")
+        for role in loss.estimated:
+            yield Written(dotted(role.key), "estimate", f"the estimator `{estimation.kind}`")
         for network in loss.networks:
             if isinstance(network.head, ValueHead):
                 yield Written(dotted(network.head.key), "estimate", f"the estimator `{estimation.kind}`")
@@ -84,6 +84,8 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
             yield from (("action_value",), action.key)
             if support is None:
                 yield ("chosen_action_value",)
+        case ModelHead(written=keys):
+            yield from keys
         case ValueHead(key):
             yield key
 
@@ -127,6 +129,10 @@ def _doc(role: LossRole) -> str:
 
 
 def _help(role: LossRole, key: str, known: set[str]) -> str | None:
+    if "tokens.full" in known and key.startswith("next."):
+        return suggestion(key, known) or "put `RetrieveKL: {gen_model: …, ref_model: …}` into the chain"
+    if "tokens.full" in known and role.name == "sample_log_prob":
+        return "leave out `log_probs_key` of the model that acts"
     if role.name == "sample_log_prob":
         return "let the policy be a distribution: `dist: tanh_normal`, `dist: categorical`"
     if role.name in ("terminated", "done") or role.after:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.language_models.transforms import ModelInstance, given_models
 from specgen.check.model import AgentGroup, Entry
+from specgen.check.rewards import ChatSource
 from specgen.diagnostics import Span
 from specgen.values import dataclass
 
@@ -24,6 +27,8 @@ class PipelineEnv:
         arguments: what its constructor is given.
         dropped: the keys that a transform drops, each with which one does.
         span: where the pipeline names it.
+        chat: what is behind its conversations; None of an environment of numbers.
+        runs: the transforms that run language models.
         single: whether it is one environment at a time, whose state is not in its data: a simulator.
     """
 
@@ -37,11 +42,18 @@ class PipelineEnv:
     single: bool = False
     arguments: Mapping[str, object] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
+    chat: ChatSource | None = None
+    runs: tuple[ModelInstance, ...] = ()
 
     @property
     def observations(self) -> tuple[Entry, ...]:
         """What a policy may read."""
         return tuple(entry for entry in self.entries.values() if entry.role in ("observation", "state"))
+
+    @property
+    def models(self) -> tuple[CheckedLanguageModel, ...]:
+        """The language models that its constructor is given, in the order in which they are named."""
+        return given_models(self.runs)
 
     def of_agent(self, group: AgentGroup | None) -> PipelineEnv:
         """The environment as one agent of a group sees it: the group's entries, without the dimension of agents."""

@@ -51,10 +51,6 @@ def environment(
         return None
     value = found.value
     base = value.env.value if isinstance(value, CheckedChain) else value
-    if base.chat is not None:
-        message = "pipelines around conversations are not available yet"
-        sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        return None
     arguments = _arguments(file, (*path, *place, name), name, base, sink)
     return made(value, span, arguments)
 
@@ -90,6 +86,8 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         single=base.gymnasium is not None or (base.python is not None and base.python.stateful),
         arguments=arguments,
         dropped=dropped,
+        chat=base.chat,
+        runs=value.model_instances if isinstance(value, CheckedChain) else (),
     )
 
 

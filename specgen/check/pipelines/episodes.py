@@ -8,14 +8,9 @@ from specgen.check.chains.model import CheckedChain, Instance
 from specgen.check.model import CheckedEnv, dotted
 from specgen.check.pipelines.acting import widths
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.model import (
-    Acting,
-    PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
-)
+from specgen.check.pipelines.model import Acting, PipelineLoss, PipelineNetwork
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
@@ -129,6 +124,13 @@ def check_evaluation(env: PipelineEnv, other: PipelineEnv, acting: Acting, sink:
         sink: takes every mistake.
     """
     notes = [Note("the environment of the training", env.span)]
+    mine, its = (None if one.chat is None else one.chat.input for one in (env, other))
+    if mine != its:
+        what = {None: "numbers", "history": "conversations", "text": "conversations as texts"}
+        unlike = f"`{env.name}` observes {what[mine]}, and `{other.name}` {what[its]}"
+        help = f"evaluate in an environment of {what[mine]}"
+        sink.add(episode_rules.OTHER_ENV.at(other.span, unlike, notes=notes, help=help))
+        return
     for network in acting.networks:
         message = _difference(env, other, network)
         if message is not None:
@@ -173,7 +175,7 @@ def _place(instance: Instance) -> str:
 def _may_set(declared: AnyEnv, flags: tuple[str, ...]) -> bool:
     """Whether something may set one of these flags; what is not written in the language may."""
     base = declared.env.value if isinstance(declared, CheckedChain) else declared
-    if base.gymnasium is not None or base.python is not None:
+    if base.gymnasium is not None or base.python is not None or base.chat is not None:
         return True
     for statement in base.step:
         never = isinstance(statement.expr, tree.Literal) and statement.expr.value is False

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
+from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import Estimation, PipelineLoss, Setting
+from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink, Span
+from specgen.diagnostics import Note, Sink, Span
+from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile, find
-from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline import Estimating, Pipeline
 
 _NUMBERS = {
     "td0": ("gamma",),
@@ -23,6 +25,7 @@ _NUMBERS = {
     "gae": ("gamma", "lmbda"),
     "vtrace": ("gamma",),
     "multi_agent_gae": ("gamma", "lmbda"),
+    GROUP_ADVANTAGE: (),
 }
 _DEFAULTS = {"gamma": 0.99, "lmbda": 0.95}
 
@@ -33,6 +36,7 @@ def with_estimators(
     pipeline: Pipeline,
     losses: tuple[PipelineLoss, ...],
     data: PipelineData | None,
+    env: PipelineEnv,
     numbers: Numbers,
     sink: Sink,
 ) -> tuple[PipelineLoss, ...]:
@@ -43,10 +47,61 @@ def with_estimators(
     for loss in losses:
         found = None
         if loss in able and not wrong:  # what is wrong is said once
-            found = _estimation(file, path, pipeline, loss, data, numbers, sink)
+            if env.chat is not None and is_on_policy(loss) and not loss.loss.estimators:
+                found = group_advantage(file, path, pipeline, env, sink)
+            else:
+                found = _estimation(file, path, pipeline, loss, data, numbers, sink)
             wrong = found is None
         made.append(replace(loss, estimation=found))
     return tuple(made)
+
+
+def kinds_given(declared: Estimating | None) -> list[str]:
+    """Which estimators a pipeline says."""
+    return [] if declared is None else [kind for kind in _NUMBERS if getattr(declared, kind) is not None]
+
+
+def check_one(file: SchemaFile, path: tuple[str, ...], given: list[str], sink: Sink) -> bool:
+    """Whether a pipeline that says an estimator says one; reported where not."""
+    if len(given) == 1:
+        return True
+    which = " and ".join(f"`{kind}`" for kind in given) or "none"
+    message = f"an estimator is one of {', '.join(_NUMBERS)}; here is {which}"
+    sink.add(rules.CHOICE.at(file.key_span(*path, "value_estimator"), message))
+    return False
+
+
+def group_advantage(
+    file: SchemaFile, path: tuple[str, ...], pipeline: Pipeline, env: PipelineEnv, sink: Sink
+) -> Estimation:
+    """The advantages of the answers to one prompt; reports groups without any, and other estimators."""
+    assert env.chat is not None
+    declared, place = pipeline.value_estimator, (*path, "value_estimator")
+    given, group = kinds_given(declared), env.chat.group
+    size = None
+    if declared is not None and check_one(file, path, given, sink):
+        if declared.mc_advantage is None:
+            message = f"`{given[0]}` is over values of states, and conversations are compared with each other"
+            span = file.key_span(*place, given[0])
+            help = "write `mc_advantage: {}`, or leave out `value_estimator`"
+            sink.add(value_rules.WRONG_ESTIMATOR.at(span, message, help=help))
+        else:
+            size = declared.mc_advantage.group_size
+        if find(file.root, (*place, "when")) is not None:
+            message = "advantages of answers are the same in each pass over them: `when` has no effect"
+            span = file.key_span(*place, "when")
+            sink.add(value_rules.ESTIMATOR_NUMBER.at(span, message, help="leave it out"))
+    if size is not None and size != group:
+        message = f"`group_size` is {size}, and `{env.name}` has {group} conversations about one prompt"
+        span = file.span(*place, GROUP_ADVANTAGE, "group_size")
+        notes = [Note("the environment", env.span)]
+        help = f"write {group}, or `group: {size}` of the environment"
+        sink.add(conversation_rules.GROUP.at(span, message, notes=notes, help=help))
+    elif group < 2:
+        message = f"`{env.name}` has one conversation about a prompt, which is no better than others"
+        help = "write `group: 8`, say, in its `chat`"
+        sink.add(conversation_rules.GROUP.at(env.span, message, help=help))
+    return Estimation(GROUP_ADVANTAGE, {}, {}, "batch")
 
 
 def _estimation(
@@ -61,11 +116,8 @@ def _estimation(
     """The estimator that the pipeline at `path` says, else the default of its loss; None where the loss has none."""
     declared, supported = pipeline.value_estimator, loss.loss.estimators
     place = ("value_estimator",)
-    given = [] if declared is None else [kind for kind in _NUMBERS if getattr(declared, kind) is not None]
-    if declared is not None and len(given) != 1:
-        which = " and ".join(f"`{kind}`" for kind in given) or "none"
-        message = f"an estimator is one of {', '.join(_NUMBERS)}; here is {which}"
-        sink.add(rules.CHOICE.at(file.key_span(*path, *place), message))
+    given = kinds_given(declared)
+    if declared is not None and not check_one(file, path, given, sink):
         return None
     if not supported:
         if given:

@@ -62,6 +62,7 @@ _FACTS = (
     Fact("epochs", "int", "passes over each batch", _COUNT),
     Fact("minibatch_size", "int", "frames of an update; it divides num_envs * num_steps", _COUNT),
     Fact("minibatches", "int", "updates of a pass; they divide num_envs * num_steps", _COUNT),
+    Fact("accumulate", "int", "parts of an update, one after the other, whose gradients are summed", _COUNT),
     Fact("capacity", "int", "frames that the replay buffer holds", _COUNT),
     Fact("batch_size", "int", "frames of an update", _COUNT),
     Fact("warm_up_frames", "int", "frames before the first update", _NONNEGATIVE),

@@ -53,9 +53,12 @@ def check_pipelines(
         if name in interfaces[path].checked_losses:
             losses[name] = interfaces[path].checked_losses[name]
     module = file.module
+    models = {name: interfaces[path].models.get(name) for name, path in visible["models"].items()}
+    models |= {name: checked.models.get(name) for name in module.models}
     seen = Visible(
         envs=envs,
         losses=losses,
+        models=models,
         declared_envs={*module.envs, *module.chains, *visible["envs"], *visible["chains"]},
         declared_losses={*module.losses, *visible["losses"]},
     )

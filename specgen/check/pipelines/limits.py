@@ -30,10 +30,14 @@ def read_limits(
     path: tuple[str, ...],
     pipeline: Pipeline,
     data: PipelineData | None,
+    group: int,
     numbers: Numbers,
     sink: Sink,
 ) -> Limits | None:
-    """The limits of the pipeline at `path`; None after reporting a mistake."""
+    """The limits of the pipeline at `path`; None after reporting a mistake.
+
+    Where nothing is said, evaluations are of whole groups of `group` episodes.
+    """
     recorded = isinstance(data, RecordedData)
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
@@ -58,7 +62,7 @@ def read_limits(
         every = numbers.default("", _part(total.default, 20), _of(EVALUATE_EVERY, unit))
     episodes = numbers.setting("evaluate", "episodes", fact=EVALUATE_EPISODES)
     if episodes is None:
-        episodes = numbers.default("", 20, EVALUATE_EPISODES)
+        episodes = numbers.default("", -(-20 // group) * group, EVALUATE_EPISODES)
     kept = numbers.setting("checkpoint", "every", fact=_of(CHECKPOINT_EVERY, unit))
     if kept is None:
         kept = numbers.default("", _part(total.default, 10), _of(CHECKPOINT_EVERY, unit))

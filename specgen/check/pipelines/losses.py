@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
-from specgen.check.losses.model import CheckedLoss
+from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.losses.trained import trained_by_terms
 from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PolicyHead, Setting
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
-from specgen.check.pipelines.when_given import Given
+from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -28,6 +30,7 @@ from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.source import Sequence as SequenceNode
 from specgen.values import dataclass
 
 
@@ -41,6 +44,7 @@ class LossArguments:
         loss: the loss, with the keys that its roles have in this pipeline.
         keys: those of them that are not the loss's own, by what `set_keys` calls the roles.
         settings: numbers, by keyword.
+        pairs: pairs of numbers, by keyword.
         arguments: other values, by keyword.
         values: the value of every parameter of the loss.
         place: where they stand.
@@ -51,6 +55,7 @@ class LossArguments:
     loss: CheckedLoss
     keys: dict[str, Key]
     settings: dict[str, Setting]
+    pairs: dict[str, tuple[Setting, ...]]
     arguments: dict[str, object]
     values: dict[str, object]
     place: tuple[str, ...]
@@ -142,13 +147,8 @@ def _arguments(
 ) -> LossArguments:
     params = {param.name: param for param in loss.params if param.name not in loss.fixed}
     values = {param.name: _default(param) for param in loss.params}
-    made = LossArguments(name, group, loss, keys, {}, {}, values, place)
-    asked = {
-        symbol.path.rsplit(".", 1)[-1]
-        for condition in loss.when.values()
-        for symbol in condition.symbols_read
-        if ".nonzero." in symbol.path
-    }
+    made = LossArguments(name, group, loss, keys, {}, {}, {}, values, place)
+    asked = {name for condition in loss.when.values() for name in asked_numbers(condition)}
     node = find(file.root, place)
     for key, value in node.entries if isinstance(node, MappingNode) else ():
         param = params.get(key.text)
@@ -174,6 +174,9 @@ def _arguments(
                 numbers.settings.pop(setting.name, None)
             else:
                 made.settings[key.text] = setting
+        elif isinstance(value, SequenceNode) and len(value.items) == len(_parts_of(loss, key.text)):
+            made.pairs[key.text] = tuple(_pair(name, loss, place, key.text, param, numbers))
+            made.values[key.text] = tuple(one.default for one in made.pairs[key.text])
         else:
             made.arguments[key.text] = made.values[key.text] = check_argument(param, value, loss.name, sink)
     for name, param in params.items():
@@ -182,6 +185,25 @@ def _arguments(
             help = f"write `{loss.name}: {{{name}: …}}`"
             sink.add(schema_rules.MISSING_FIELD.at(file.key_span(*place), message, help=help))
     return made
+
+
+def _parts_of(loss: CheckedLoss, param: str) -> tuple[CoefficientPart, ...]:
+    """The parts of a parameter that is a number or a pair."""
+    return loss.coefficients[param].parts if param in loss.coefficients else ()
+
+
+def _pair(
+    owner: str, loss: CheckedLoss, place: tuple[str, ...], name: str, param: Parameter, numbers: Numbers
+) -> Iterator[Setting]:
+    """The numbers of a pair, each a hyper-parameter with the limits of its part."""
+    for index, part in enumerate(_parts_of(loss, name)):
+        usual = fact_of(param, nonzero=False)
+        doc = f"{usual.doc.rstrip('.')}: {part.name}"
+        fact = replace(usual, name=f"{name}_{part.name}", doc=doc, range=part.range, called=name)
+        fact = fact.of(owner) if owner else fact
+        setting = numbers.setting(*place[2:], name, index, owner=owner or "loss", fact=fact)
+        if setting is not None:
+            yield setting
 
 
 def _default(param: Parameter) -> object:
@@ -232,6 +254,7 @@ def with_networks(
             sink.add(forms.UNKNOWN_TERM.at(span, f"`{loss.name}` has no term `{name}` here", help=help))
     if mine:
         terms = tuple(term for term in terms if term in mine)
+    _check_sum(found, file, sink)
     metrics = tuple(one.name for one in loss.metrics if given.holds(loss.when.get(one.name)))
     roles = loss.networks_by_name
     names |= {one.name: f"{found.name}.{one.name}" if found.name else one.name for one in loss.learnables}
@@ -269,6 +292,7 @@ def with_networks(
         group=found.group,
         networks=networks,
         settings=found.settings,
+        pairs=found.pairs,
         arguments=arguments,
         terms=terms,
         metrics=tuple(name for name in metrics if name not in loss.each),
@@ -276,8 +300,22 @@ def with_networks(
         targets=tuple(network.name for network in networks if given.target(network.role.name)),
         trained=trained,
         draws=any(_draws(made.value) for made in loss.forward),
+        unread=frozenset(role.name for role in loss.roles if not given.holds(role.when)),
         span=file.key_span(*found.place),
     )
+
+
+def _check_sum(found: LossArguments, file: SchemaFile, sink: Sink) -> None:
+    """Report an argument with which terms are no single numbers."""
+    means = found.loss.means
+    if means is None:
+        return
+    value = found.values.get(means.by)
+    if isinstance(value, str) and means.dims.get(value, ()) is None:
+        others = " or ".join(f"`{name}`" for name, dims in means.dims.items() if dims is not None)
+        message = f"with `{means.by}: {value}` the terms of `{found.loss.name}` are no single numbers"
+        span = file.span(*found.place, means.by)
+        sink.add(model_rules.NOT_A_NUMBER.at(span, message, help=f"write {others}"))
 
 
 def _report_frozen(
@@ -294,4 +332,4 @@ def _report_frozen(
 def is_on_policy(loss: PipelineLoss) -> bool:
     """Whether a loss weighs an advantage with the log-probability of what a policy did."""
     weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-    return weighs and any(isinstance(network.head, PolicyHead) for network in loss.networks)
+    return weighs and any(isinstance(network.head, PolicyHead | ModelHead) for network in loss.networks)

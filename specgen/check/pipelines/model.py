@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from specgen.check.losses.model import CheckedLoss, LossNetwork
-from specgen.check.model import AgentGroup, Entry
+from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
+from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
-from specgen.check.pipelines.distributions import Family
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import Head
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.workers_model import CollectingWorkers
@@ -19,8 +19,10 @@ from specgen.diagnostics import Span
 from specgen.expr.symbols import Key
 from specgen.values import dataclass
 
+GROUP_ADVANTAGE = "mc_advantage"
+"""The estimator that compares the answers to one prompt; it is no loss's own."""
+
 SettingKind = Literal["int", "float"]
-ScaleKind = Literal["state", "parameter", "fixed"]
 ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck"]
 Sharing = Literal["group", "agent", "all"]
 
@@ -66,65 +68,6 @@ class Amount:
     def name(self) -> str:
         """The setting's name."""
         return self.setting.name
-
-
-@dataclass(frozen=True)
-class PolicyHead:
-    """The head of a policy: parameters of a distribution over the action.
-
-    Attributes:
-        family: which distribution.
-        action: what is drawn.
-        scale: of a normal one: a head of its own, a trained number, or one that stays.
-        value: that number.
-        mask: the key of what says which actions are allowed.
-        log_prob_key: under which the log-probability of what is drawn is stored; None where nobody reads it.
-    """
-
-    family: Family
-    action: Entry
-    scale: ScaleKind | None = None
-    value: Setting | None = None
-    mask: Key | None = None
-    log_prob_key: Key | None = None
-
-    @property
-    def parameter_keys(self) -> tuple[Key, ...]:
-        """Where the parameters of the distribution stand: beside the action."""
-        return tuple((*self.action.key[:-1], name) for name in self.family.parameters)
-
-
-@dataclass(frozen=True)
-class ValueSupport:
-    """The values whose probabilities a network gives: how many, the lowest and the highest."""
-
-    atoms: Setting
-    low: Setting
-    high: Setting
-
-
-@dataclass(frozen=True)
-class QValueHead:
-    """The head of a network of action values: one for each action, or its distribution over a support; the largest is chosen."""
-
-    action: Entry
-    mask: Key | None = None
-    support: ValueSupport | None = None
-
-
-@dataclass(frozen=True)
-class ValueHead:
-    """The head of any other network: one entry."""
-
-    key: Key
-
-
-@dataclass(frozen=True)
-class FeatureHead:
-    """The head of a module of tensors: numbers that only its loss knows."""
-
-
-Head = PolicyHead | QValueHead | ValueHead | FeatureHead
 
 
 @dataclass(frozen=True)
@@ -198,10 +141,12 @@ class PipelineLoss:
         group: the agents that it is of; None where there is one only.
         networks: the networks that it is given, in the order of its constructor.
         settings: arguments that are hyper-parameters, by keyword.
+        pairs: arguments that are pairs of hyper-parameters, by keyword.
         arguments: the other arguments, by keyword.
         terms, metrics: the names of those that it has with these arguments; metrics are means.
         each: the metrics that are numbers of each sample.
         targets: the networks that have target parameters.
+        unread: the roles that it does not read with these arguments.
         trained: the networks and learned numbers that each term trains, by their names in the pipeline.
         draws: whether it draws random numbers.
         span: where the pipeline names it.
@@ -214,6 +159,7 @@ class PipelineLoss:
     group: AgentGroup | None
     networks: tuple[PipelineNetwork, ...]
     settings: Mapping[str, Setting]
+    pairs: Mapping[str, tuple[Setting, ...]]
     arguments: Mapping[str, object]
     terms: tuple[str, ...]
     metrics: tuple[str, ...]
@@ -223,6 +169,7 @@ class PipelineLoss:
     span: Span
     estimation: Estimation | None = None
     each: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
 
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
@@ -239,6 +186,15 @@ class PipelineLoss:
     def terms_by_name(self) -> Mapping[str, str]:
         """Its terms, by their names in the pipeline."""
         return {f"{self.name}.{one}" if self.name else one: one for one in self.terms}
+
+    @property
+    def estimated(self) -> tuple[LossRole, ...]:
+        """The roles that its value estimator writes before it."""
+        estimation = self.estimation
+        if estimation is None or estimation.when is None:
+            return ()
+        written = ("advantage",) if estimation.kind == GROUP_ADVANTAGE else ()
+        return tuple(role for role in self.loss.roles if role.missing == "estimate" or role.name in written)
 
     @property
     def trainable(self) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from specgen.check.pipelines.fields import ATOMS, HEAD_GAIN, INIT_GAIN, V_MAX, V_MIN
-from specgen.check.pipelines.model import Setting, ValueSupport
+from specgen.check.pipelines.heads_model import ValueSupport
+from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import LossNetwork
-from specgen.check.model import Entry, dotted
+from specgen.check.model import Checked, Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
-from specgen.check.pipelines.layers import LayersReader
-from specgen.check.pipelines.layers_model import PipelineTrunk
-from specgen.check.pipelines.losses import LossArguments
-from specgen.check.pipelines.model import (
+from specgen.check.pipelines.heads_model import (
     FeatureHead,
     Head,
-    PipelineNetwork,
     PolicyHead,
     QValueHead,
     ScaleKind,
-    Setting,
     ValueHead,
 )
+from specgen.check.pipelines.language_models import LanguageModelReader
+from specgen.check.pipelines.layers import LayersReader
+from specgen.check.pipelines.layers_model import PipelineTrunk
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
@@ -51,11 +52,13 @@ class NetworkReader:
         loss: LossArguments,
         declared: Mapping[str, str],
         trunks: dict[str, PipelineTrunk],
+        models: Mapping[str, Checked[CheckedLanguageModel] | None],
         module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
+        self.models = models
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
         self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
 
@@ -75,6 +78,10 @@ class NetworkReader:
         return tuple(made) if complete else None
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
+        if body.causal_lm is not None or self.env.chat is not None:
+            env, loss = self.env, self.loss.loss.name
+            reader = LanguageModelReader(self.file, self.path, env, loss, self.models, self.sink)
+            return reader.network(name, role, body)
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)
         several = len(role.outputs) > 1 or (role.kept and len(role.reads) != 1)

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
 from specgen.check.pipelines.assigned import assigned, names_of
 from specgen.check.pipelines.bonuses import BonusReader
+from specgen.check.pipelines.conversations import ConversationsCheck
 from specgen.check.pipelines.data import DataReader, discounted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.devices import check_devices, read_devices
@@ -49,11 +51,13 @@ class Visible:
     Attributes:
         envs: checked environments and chains.
         losses: checked losses.
+        models: checked language models; None for one with mistakes.
         declared_envs, declared_losses: the names of all in sight, those with mistakes included.
     """
 
     envs: Mapping[str, object]
     losses: Mapping[str, Checked[CheckedLoss]]
+    models: Mapping[str, Checked[CheckedLanguageModel] | None]
     declared_envs: Collection[str]
     declared_losses: Collection[str]
 
@@ -95,7 +99,10 @@ class _Pipeline:
         arguments = None if pipeline.loss is None else self._arguments(env)
         data = None
         if pipeline.data is not None:
-            data = DataReader(self.file, self.path, pipeline, self.numbers, self.sink).data()
+            data = DataReader(
+                *(self.file, self.path, pipeline, self.numbers, self.sink),
+                chats=env is not None and env.chat is not None,
+            ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
         if losses is not None and isinstance(data, ReplayData):
@@ -111,17 +118,23 @@ class _Pipeline:
         if pipeline.optimizer is not None:
             moving = OptimizerReader(self.file, self.path, losses or (), self.numbers, self.sink)
             optimizers = moving.optimizers(pipeline.optimizer)
-        devices = read_devices(self.file, self.path, pipeline, self.sink)
+        devices = read_devices(self.file, self.path, pipeline, losses or (), self.sink)
+        eval_env = self._eval_env(env)
         limits = None
         if pipeline.stop is not None:
-            limits = read_limits(self.file, self.path, pipeline, data, self.numbers, self.sink)
-        eval_env = self._eval_env(env)
+            chat = None if eval_env is None else eval_env.chat
+            group = 1 if chat is None else chat.group
+            limits = read_limits(self.file, self.path, pipeline, data, group, self.numbers, self.sink)
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
             self._check_data(losses, data)
             check_devices(self.file, self.path, devices, env, data, self.sink)
+            if env.chat is not None:
+                values = tuple(one.values for one in arguments)
+                conversations = ConversationsCheck(self.file, self.path, pipeline, env, eval_env, self.sink)
+                conversations.check(losses, values, data, limits)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)
@@ -220,14 +233,17 @@ class _Pipeline:
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(
-                self.file, self.path, pipeline, env, one, names, trunks, self.module, self.numbers, self.sink
+                *(self.file, self.path, pipeline, env, one, names, trunks, self.visible.models),
+                *(self.module, self.numbers, self.sink),
             ).networks()
             if networks is not None:
                 made.append(with_networks(one, networks, pipeline.terms, self.file, self.path, self.sink))
         if len(made) < len(arguments):
             return None
         self._check_terms(arguments)
-        return with_estimators(self.file, self.path, pipeline, tuple(made), data, self.numbers, self.sink)
+        return with_estimators(
+            self.file, self.path, pipeline, tuple(made), data, env, self.numbers, self.sink
+        )
 
     def _check_env(
         self,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
+from specgen.check.pipelines.heads_model import PolicyHead
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import Acting, PipelineLoss, PolicyHead
+from specgen.check.pipelines.model import Acting, PipelineLoss
 from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from specgen.check.losses.model import CheckedLoss
 from specgen.expr import Typed
+
+
+def asked_numbers(condition: Typed) -> Iterator[str]:
+    """The parameters of which a condition asks whether they are 0."""
+    if condition.op == "nonzero" and (symbol := condition.args[0].symbol) is not None:
+        yield symbol.path.rsplit(".", 1)[-1]
+    elif condition.symbol is not None and ".nonzero." in condition.symbol.path:
+        yield condition.symbol.path.rsplit(".", 1)[-1]
+    else:
+        for part in condition.args:
+            yield from asked_numbers(part)
 
 
 class Given:
@@ -37,6 +48,8 @@ class Given:
                 return self._is_given(node.args[0])
             case "name" if node.symbol is not None:
                 return self._read(node.symbol.path, unknown)
+            case "nonzero":
+                return bool(self._value(node.args[0], unknown))
             case "not":
                 return not self._value(node.args[0], unknown=not unknown)
             case "and":

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specgen.check.chains.model import CheckedChain, Instance
-from specgen.check.language_models.transforms import ModelInstance
+from specgen.check.language_models.transforms import ModelInstance, given_models
 from specgen.check.model import Checked, CheckedEnv, Entry
 from specgen.code import Code, using, value_code
 from specgen.plan.chains.model_transforms import (
-    chain_models,
     model_arguments,
     model_docs,
     model_setup,
@@ -34,7 +33,7 @@ def plan_composed_chain(checked: Checked[CheckedChain]) -> list[Item]:
     instances: list[Instance | ModelInstance] = [*chain.instances, *chain.model_instances]
     instances.sort(key=lambda one: one.position)
     lead = f"Transforms, in order: {', '.join(one.transform.name for one in instances) or 'none'}."
-    models = chain_models(chain)
+    models = given_models(chain.model_instances)
     networks = tuple(Argument(network.name, using("nn.Module", "nn")) for network in chain_networks(chain))
     plan = ComposedChainPlan(
         chain.name,

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from specgen.check.chains.model import CheckedChain
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import FROM_COLLECTOR, ModelInstance
 from specgen.code import Code, using, value_code
 from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan
 from specgen.plan.spec_text import key_text
-
-
-def chain_models(chain: CheckedChain) -> tuple[CheckedLanguageModel, ...]:
-    """The models that the constructor is given, in the order in which they are named; not those of Ray's actors."""
-    found = {
-        model.name: model
-        for instance in chain.model_instances
-        if not instance.params.get("use_ray_service")
-        for model in instance.models.values()
-    }
-    return tuple(found.values())
 
 
 def model_arguments(models: Iterable[CheckedLanguageModel]) -> tuple[Argument, ...]:

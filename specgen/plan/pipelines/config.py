@@ -76,8 +76,14 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     if isinstance(data, OnPolicyData):
         parts = data.minibatch_size or data.minibatches
         assert parts is not None
-        if are_recurrent(pipeline.networks):
+        recurrent = are_recurrent(pipeline.networks)
+        if recurrent:
             yield _whole_environments(data, parts)
+        if data.accumulate is not None:
+            yield _equal_parts(data, data.accumulate, recurrent=recurrent)
+        if pipeline.env.chat is not None:
+            yield from _whole_groups(pipeline, data)
+        if recurrent:
             return
         frames = f"self.{data.num_envs.name} * self.{data.num_steps.name}"
         yield (
@@ -100,6 +106,31 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             yield (
                 "if self.{} <= self.{} * self.{}:\n".format(*names)
                 + f"    raise ValueError({formatted(text, f'self.{names[0]}')})"
+            )
+
+
+def _equal_parts(data: OnPolicyData, accumulate: Setting, *, recurrent: bool) -> str:
+    """That an update has equal parts: of frames, or of whole environments."""
+    envs, steps = f"self.{data.num_envs.name}", f"self.{data.num_steps.name}"
+    size, count = data.minibatch_size, data.minibatches
+    if size is not None:
+        rows = f"self.{size.name}" + (f" // {steps}" if recurrent else "")
+    else:
+        assert count is not None
+        rows = f"{envs if recurrent else f'{envs} * {steps}'} // self.{count.name}"
+    what = "environments" if recurrent else "frames"
+    text = f"{accumulate.name} must divide the {what} of an update, got "
+    return f"if {rows} % self.{accumulate.name}:\n    raise ValueError({formatted(text, f'self.{accumulate.name}')})"
+
+
+def _whole_groups(pipeline: CheckedPipeline, data: OnPolicyData) -> Iterator[str]:
+    """That conversations are whole groups of those about one prompt."""
+    for setting, env in ((data.num_envs, pipeline.env), (pipeline.limits.episodes, pipeline.eval_env)):
+        if env.chat is not None and env.chat.group > 1:
+            text = f"{setting.name} must be a multiple of {env.chat.group}, the conversations about one prompt, got "
+            yield (
+                f"if self.{setting.name} % {env.chat.group}:\n"
+                f"    raise ValueError({formatted(text, f'self.{setting.name}')})"
             )
 
 

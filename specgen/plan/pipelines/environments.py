@@ -11,6 +11,7 @@ from specgen.check.pipelines.model import CheckedPipeline
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
+from specgen.plan.pipelines.language_models import given_to
 
 
 def made_part(name: str, value: Code) -> Code:
@@ -24,11 +25,11 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
     finish = _finish(pipeline)
     if not isinstance(data, RecordedData) and pipeline.workers is None:
         place = f"self.{device_of(pipeline, 'env')}"
-        made = _env(pipeline.env, f"config.{data.num_envs.name}", place)
+        made = _env(pipeline, pipeline.env, f"config.{data.num_envs.name}", place)
         yield made_part("env", finish(pipeline.env, made))
         yield using('self.env.set_seed(stream(config.seed, "env"))', "stream")
     place = f"self.{device_of(pipeline, 'policy')}"
-    made = _env(pipeline.eval_env, f"config.{limits.episodes.name}", place)
+    made = _env(pipeline, pipeline.eval_env, f"config.{limits.episodes.name}", place)
     yield made_part("eval_env", finish(pipeline.eval_env, made))
 
 
@@ -54,10 +55,10 @@ def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
     return finished
 
 
-def _env(env: PipelineEnv, size: str, device: str) -> Code:
+def _env(pipeline: CheckedPipeline, env: PipelineEnv, size: str, device: str) -> Code:
     """So many of an environment, as one."""
     name, words = env_words(env, size, device)
-    return using(f"{name}({', '.join(words)})", name, env.name)
+    return using(f"{name}({', '.join((*given_to(pipeline, env), *words))})", name, env.name)
 
 
 def env_words(env: PipelineEnv, size: str, device: str) -> tuple[str, list[str]]:

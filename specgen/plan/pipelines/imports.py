@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.imported import Import
+from specgen.plan.pipelines.language_models import further_models
 from specgen.plan.pipelines.layers import own_alias
+from specgen.plan.pipelines.update import output_of
 
 _TRAINING = (
     "RewardBonus",
@@ -16,10 +19,12 @@ _TRAINING = (
     "cosine",
     "device_param",
     "draw_curve",
+    "equal_parts",
     "evaluate",
     "exponential",
     "linear",
     "load_generator",
+    "mean_losses",
     "minibatches",
     "piecewise",
     "stream",
@@ -81,6 +86,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "group_advantage": Import("specgen_runtime.llm", "group_advantage"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),
@@ -98,6 +104,10 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     """What the module of a pipeline may import, with its environment and its losses."""
     own = [(env.module, env.name) for env in (pipeline.env, pipeline.eval_env)]
     own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
+    own += [(loss.loss.module, output_of(loss)) for loss in pipeline.losses]
+    own += [(one.module, one.maker) for one in further_models(pipeline)]
+    heads = [network.head for network in pipeline.networks]
+    own += [(one.model.module, one.model.maker) for one in heads if isinstance(one, ModelHead)]
     made = {name: Import(origin, name) for origin, name in own if origin != module}
     stand = [one.layers for one in trunks_of(pipeline.networks)]
     stand += [one.layers for one in pipeline.networks]

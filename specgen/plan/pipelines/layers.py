@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from specgen.check.pipelines.heads_model import QValueHead
 from specgen.check.pipelines.layers import is_index
 from specgen.check.pipelines.layers_model import (
     Layers,
@@ -14,7 +15,7 @@ from specgen.check.pipelines.layers_model import (
     inner_key,
     state_keys,
 )
-from specgen.check.pipelines.model import PipelineNetwork, QValueHead, Setting
+from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.literals import literal
 from specgen.plan.spec_text import key_text
 from specgen.values import dataclass

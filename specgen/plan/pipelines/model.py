@@ -38,11 +38,13 @@ class LossPlan:
     Attributes:
         part: the attribute.
         variable: what it gives.
+        output: the type of that.
         metrics: the fields of the metrics that come from it, each with the entry.
     """
 
     part: str
     variable: str
+    output: str
     metrics: tuple[tuple[str, str], ...]
 
 
@@ -60,6 +62,7 @@ class UpdatePlan:
         norms: the norms of gradients that are logged, each with the statement that gives it.
         steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
         targets: whether targets follow.
+        accumulate: the hyper-parameter that says in how many parts gradients are computed; empty for one.
     """
 
     losses: tuple[LossPlan, ...]
@@ -71,6 +74,7 @@ class UpdatePlan:
     norms: tuple[tuple[str, Text], ...]
     steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
     targets: bool
+    accumulate: str
 
     @property
     def delayed(self) -> bool:
@@ -80,7 +84,7 @@ class UpdatePlan:
     @property
     def configured(self) -> bool:
         """Whether it reads hyper-parameters."""
-        return self.delayed or bool(self.norms)
+        return self.delayed or bool(self.norms) or bool(self.accumulate)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class LoopPlan:
         conditions: what must hold besides for it to go on, each with when it ends, in words.
         scheduled: statements that set numbers which change in training, by the counter.
         estimated: when the value estimators run before the losses: once a batch, or before each pass.
-        estimators: their attributes.
+        estimators: the statements that run them on a batch.
         minibatches: the function that cuts on-policy data: into frames, or into environments with all their steps.
         minibatch: how many of them an update has.
         until: the condition under which passes over a batch end, of the metrics; empty without one.
@@ -103,6 +107,7 @@ class LoopPlan:
         prioritized: whether priorities are written after each update.
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
+        logged: columns of the log of episodes that ended, each with its key; empty for returns alone.
         measured: the group by whose evaluation parameters are judged; empty without groups.
         flat: what stands behind a batch that becomes rows of a buffer, one behind the other; empty where their order stays.
         sample: what is sampled from a buffer.
@@ -127,6 +132,7 @@ class LoopPlan:
     evaluation: str
     returns: tuple[tuple[str, Text], ...]
     measured: str
+    logged: tuple[tuple[str, Text], ...]
     flat: str
     sample: str
     cast: str

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from specgen.check.model import Entry
+from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
 from specgen.check.pipelines.layers_model import Layers, PipelineTrunk
-from specgen.check.pipelines.model import FeatureHead, PipelineNetwork, PolicyHead, QValueHead, ValueHead
+from specgen.check.pipelines.model import PipelineNetwork
 from specgen.code import Code, named, using
 from specgen.expr import SpecType
 from specgen.literals import literal
@@ -161,6 +162,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
             words += [f"action_mask_key={key_text(mask)}"] if mask is not None else []
             uses.add(name)
             return [*lines, f"return {name}({', '.join(words)})"], name, uses
+        case ModelHead():
+            raise AssertionError("the module of a model makes it")
         case PolicyHead() as head:
             return _policy(network, head, made, uses)
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specgen.check.pipelines.acting import draws
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
+from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
 from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
-from specgen.check.pipelines.model import (
-    CheckedPipeline,
-    PipelineLoss,
-    PipelineNetwork,
-    PipelineOptimizer,
-    PolicyHead,
-    QValueHead,
-)
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork, PipelineOptimizer
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of, storage_device
 from specgen.plan.pipelines.environments import environments, made_part, specs_of
+from specgen.plan.pipelines.language_models import (
+    acting_model,
+    further_model,
+    further_models,
+    language_models,
+    scoring,
+)
 from specgen.plan.pipelines.model import StatePlan
 from specgen.plan.pipelines.networks import call_of, call_of_trunk
 from specgen.plan.spec_text import key_text
@@ -43,7 +45,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     """The parts, in order."""
     recurrent = are_recurrent(pipeline.networks)
     learning = f"self.{device_of(pipeline, 'loss')}"
-    if not recurrent:
+    talking = language_models(pipeline)
+    if not recurrent and not talking:
         yield from environments(pipeline)
     if _explores(pipeline):
         yield made_part("exploring", _generator("exploration", f"self.{device_of(pipeline, 'policy')}"))
@@ -55,8 +58,15 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         made = call_of_trunk(trunk)
         yield made_part(trunk.name, using(f"{made}.to({learning}){_frozen(trunk)}", *made.uses))
     for network in pipeline.networks:
+        if isinstance(network.head, ModelHead):
+            yield from acting_model(pipeline, network, network.head)
+            continue
         made = call_of(network, "drawing" if drawing and apart else "exploring")
         yield _network(pipeline, network, using(f"{made}.to({learning}){_frozen(network)}", *made.uses))
+    for model in further_models(pipeline):
+        yield further_model(pipeline, model)
+    if talking:
+        yield from environments(pipeline)  # which run the models
     if not apart:
         yield from _acting(pipeline)
     if drawing and not apart:
@@ -69,7 +79,7 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
             yield using(f"self.{part}.set_keys({words})")
         if loss.draws:
             yield made_part(f"{part}.generator", using("self.drawing"))
-        if loss in pipeline.estimated:
+        if loss in pipeline.estimated and loss.estimation and loss.estimation.kind in _ESTIMATORS:
             yield made_part(loss.part("estimator"), using(f"self.{part}.value_estimator"))
     for bonus in pipeline.bonuses:
         given = f"config.{bonus.coeff.name}, num_envs=config.{bonus.num_envs.name}"
@@ -172,8 +182,7 @@ def _generators(pipeline: CheckedPipeline) -> Iterator[str]:
 
 def _explores(pipeline: CheckedPipeline) -> bool:
     """Whether something draws actions."""
-    policies = [one.head for one in pipeline.networks if isinstance(one.head, PolicyHead)]
-    return pipeline.acting.exploration is not None or any(not one.family.certain for one in policies)
+    return pipeline.acting.exploration is not None or any(map(draws, pipeline.networks))
 
 
 def acting_copies(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
@@ -230,16 +239,18 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
-    words = [f"{network.role.name}=self.{network.attribute}" for network in loss.networks]
+    words = [f"{network.role.name}={scoring(network)}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
+    for name, pair in loss.pairs.items():
+        words.append(f"{name}=({', '.join(f'config.{one.name}' for one in pair)})")
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords:
         words.append(f"action_spec={specs_of(pipeline)}.action_spec_unbatched{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
-    if estimation is not None:
+    if estimation is not None and estimation.kind in _ESTIMATORS:
         given = [f"ValueEstimators.{_ESTIMATORS[estimation.kind]}"]
         given += [f"{name}=config.{setting.name}" for name, setting in estimation.settings.items()]
         given += [f"{name}={literal(value)}" for name, value in estimation.arguments.items()]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
+from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
-from specgen.check.pipelines.model import Amount, CheckedPipeline, Setting
+from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
 from specgen.code import using
 from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal
@@ -19,7 +20,7 @@ from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
 from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
-from specgen.plan.pipelines.update import update_plan
+from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
 
 
@@ -56,7 +57,8 @@ def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]
     for trunk in trunks_of(pipeline.networks):
         yield trunk_function(trunk, users_of(trunk, pipeline.networks), config)
     for network in pipeline.networks:
-        yield network_function(network, config)
+        if not isinstance(network.head, ModelHead):  # which the module of models makes
+            yield network_function(network, config)
 
 
 def _doc(pipeline: CheckedPipeline) -> Iterator[str]:
@@ -98,7 +100,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         conditions=tuple(_conditions(pipeline)),
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
-        estimators=tuple(loss.part("estimator") for loss in pipeline.estimated),
+        estimators=tuple(map(_estimated, pipeline.estimated)),
         minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
         minibatch=minibatch,
         until=""
@@ -112,6 +114,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         evaluation=formatted("evaluate/", f"run.{unit}"),
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
+        logged=tuple(_logged(pipeline)),
         flat="" if _sliced(pipeline) else ".reshape(-1)",
         sample=f"parts.buffer.sample(){_sliced(pipeline)}",
         cast=to_loss(pipeline),
@@ -124,6 +127,24 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
             for one in acting_copies(pipeline)
         ),
     )
+
+
+def _estimated(loss: PipelineLoss) -> str:
+    """The statement that writes what the estimator of a loss says of a batch."""
+    assert loss.estimation is not None
+    if loss.estimation.kind != GROUP_ADVANTAGE:
+        return f"parts.{loss.part('estimator')}(batch)"
+    (advantage,) = loss.estimated
+    return f'batch[{key_text(advantage.key)}] = group_advantage(batch["next", "reward"], batch["group"])'
+
+
+def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
+    """What the log has of conversations that ended: returns, and what the reward function says besides."""
+    chat = pipeline.env.chat
+    if chat is not None and chat.reward is not None and chat.reward.metrics:
+        yield "return", literal("episode_reward")
+        for name in chat.reward.metrics:
+            yield name, key_text(("metrics", name))
 
 
 def _sliced(pipeline: CheckedPipeline) -> str:
@@ -217,6 +238,10 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
     if stored_keys(pipeline):
         yield from ("ClassVar", "NestedKey", "Sequence")
+    if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
+        yield "group_advantage"
+    if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
+        yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
     if pipeline.groups or isinstance(pipeline.data, RecordedData):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:

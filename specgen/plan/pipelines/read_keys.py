@@ -6,16 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from specgen.check.losses.forward import Data, NetworkCall, parts_of
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
+from specgen.check.pipelines.heads_model import FeatureHead, ModelHead, PolicyHead, QValueHead, ValueHead
 from specgen.check.pipelines.layers_model import are_recurrent, state_keys, trunks_of
-from specgen.check.pipelines.model import (
-    CheckedPipeline,
-    FeatureHead,
-    PipelineLoss,
-    PipelineNetwork,
-    PolicyHead,
-    QValueHead,
-    ValueHead,
-)
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork
 from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import key_text
@@ -59,6 +52,8 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
             found[entry.key] = None
             if entry.role != "action" and reading:
                 found["next", *entry.key] = None
+        if isinstance(network.head, ModelHead):
+            found |= dict.fromkeys(network.head.reads_tokens)
         if isinstance(network.head, PolicyHead | QValueHead):
             found[network.head.action.key] = None
             if network.head.mask is not None:
@@ -68,7 +63,9 @@ def _read_later(pipeline: CheckedPipeline) -> tuple[Key, ...]:
     for loss in pipeline.losses:
         written, read = set(_written_before(loss)), _read_roles(loss)
         for role in loss.loss.roles:
-            if role.key in written and role.name in read:
+            if role.name in loss.unread:
+                continue
+            if role.name in read and (role.key in written or role.key[0] == "next"):
                 found[role.key] = None
             elif role.after and loss in reading:
                 found["next", *role.key] = None
@@ -94,10 +91,11 @@ def _written_before(loss: PipelineLoss) -> Iterator[Key]:
     for network in loss.networks:
         if isinstance(network.head, PolicyHead) and network.head.log_prob_key is not None:
             yield network.head.log_prob_key
+        elif isinstance(network.head, ModelHead):
+            yield from network.head.written
         elif isinstance(network.head, ValueHead) and _estimated_before(loss):
             yield network.head.key
-    if _estimated_before(loss):
-        yield from (role.key for role in loss.loss.roles if role.missing == "estimate")
+    yield from (role.key for role in loss.estimated)
 
 
 def _reads_next(loss: PipelineLoss) -> bool:
@@ -105,7 +103,8 @@ def _reads_next(loss: PipelineLoss) -> bool:
     if any(role.missing == "estimate" for role in loss.loss.roles) and not _estimated_before(loss):
         return True
     values = [part for made in loss.loss.forward for part in parts_of(made.value)]
-    return any(role.after and role.name in _read_roles(loss) for role in loss.loss.roles) or any(
+    read = _read_roles(loss) - loss.unread
+    return any(role.after and role.name in read for role in loss.loss.roles) or any(
         isinstance(value, NetworkCall) and value.record == "next" for value in values
     )
 

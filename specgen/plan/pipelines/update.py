@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from specgen.check.pipelines.data_model import ReplayData
+from specgen.check.pipelines.data_model import OnPolicyData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.literals import literal
@@ -50,6 +50,9 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         ),
         steps=tuple((name, tuple(text for _, text in group)) for name, group in steps),
         targets=pipeline.targets is not None,
+        accumulate=pipeline.data.accumulate.name
+        if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
+        else "",
     )
 
 
@@ -62,7 +65,12 @@ def _batch(pipeline: CheckedPipeline) -> str:
 
 def _loss(loss: PipelineLoss) -> LossPlan:
     metrics = tuple((loss.part(name), name) for name in (*loss.terms, *loss.metrics))
-    return LossPlan(loss.part("loss"), loss.part("losses"), metrics)
+    return LossPlan(loss.part("loss"), loss.part("losses"), output_of(loss), metrics)
+
+
+def output_of(loss: PipelineLoss) -> str:
+    """The type of what a loss gives."""
+    return f"{loss.loss.name}Output"
 
 
 def _norm(optimizer: PipelineOptimizer) -> str:

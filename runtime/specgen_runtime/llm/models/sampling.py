@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import torch
@@ -154,6 +154,10 @@ class GenerationSettings:
             case "model":
                 return PLAIN
         raise ValueError(f"log_probs_of is one of 'sampled', 'tempered', 'model', got {log_probs_of!r}")
+
+    def without_drawing(self) -> GenerationSettings:
+        """The settings with which each token is the likeliest; answers that would all be the same are still several."""
+        return replace(self, do_sample=False)
 
     def configuration(self, model: Any, pad: int, *, scorable: bool) -> Any:
         """The generation configuration of `transformers` for this model.

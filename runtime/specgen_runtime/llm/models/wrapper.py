@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.exploration import ExplorationType, exploration_type
 from specgen_runtime.llm.conversations.answers import message_of
 from specgen_runtime.llm.conversations.entries import Sequences, behind_prompts, chats_at, written_to
 from specgen_runtime.llm.models.batching import CallBatcher
@@ -22,6 +23,7 @@ from specgen_runtime.llm.models.inputs import Inputs
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
 from specgen_runtime.llm.models.loading import load_model, load_tokenizer
 from specgen_runtime.llm.models.sampling import GenerationSettings, LogProbsOf, generate_answers
+from specgen_runtime.random_state import drawing_from
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
 
 __all__ = ["TransformersWrapper"]
@@ -46,6 +48,9 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     ``masks.all_assistant_mask``. Generating, it writes ``tokens.prompt``, ``tokens.response`` and
     ``log_probs.response`` besides, and the conversations or texts with their answers; ``log_probs.full`` and the
     assistant's mask are of the answer alone then: what was sampled.
+
+    It draws from its attribute `generator`, where that is set, else from torch's default one; under
+    `set_exploration_type("deterministic")`, as evaluations are, each token is the likeliest.
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
@@ -214,6 +219,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
         self.with_entropy, self.verify_head = with_entropy, verify_head
+        self.generator: torch.Generator | None = None
         self._given = given
         self._scorer: Scorer | None = None
         self._packs: bool | None = None
@@ -322,15 +328,17 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     def _answer(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
         found = self.sequences(data)
-        answers = generate_answers(
-            self.model,
-            found.rows(),
-            self.settings,
-            pad=self.keys.pad_id,
-            log_probs_of=self.log_probs_of,
-            scorable=self.return_log_probs,
-            max_rows=self.max_batch_size,
-        )
+        likeliest = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
+        with drawing_from(self.generator):
+            answers = generate_answers(
+                self.model,
+                found.rows(),
+                self.settings.without_drawing() if likeliest else self.settings,
+                pad=self.keys.pad_id,
+                log_probs_of=self.log_probs_of,
+                scorable=self.return_log_probs,
+                max_rows=self.max_batch_size,
+            )
 
         def repeated(rows: Sequence[T]) -> list[T]:
             return [row for row in rows for _ in range(self.num_samples or 1)]

@@ -1,0 +1,204 @@
+"""Whether the parts of a pipeline that trains a language model fit together: its chain, its loss, groups and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.language_models.pairs import check_pair
+from specgen.check.language_models.transforms import ModelInstance
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import ModelHead
+from specgen.check.pipelines.limits_model import Limits
+from specgen.check.pipelines.losses import is_on_policy
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_conversations as rules
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
+from specgen.diagnostics.rules import pipeline_numbers as number_rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.schema.load import SchemaFile, find
+from specgen.schema.pipeline import Pipeline
+
+LossNumbers = Mapping[str, object]
+
+
+class ConversationsCheck:
+    """Checks a pipeline around conversations, whose parts are sound each by itself.
+
+    Args:
+        file: where it is declared.
+        path: the pipeline in it.
+        pipeline: its declaration.
+        env: its environment.
+        eval_env: that of evaluations.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        pipeline: Pipeline,
+        env: PipelineEnv,
+        eval_env: PipelineEnv,
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.pipeline = file, path, pipeline
+        self.env, self.eval_env, self.sink = env, eval_env, sink
+        self.envs = (env,) if eval_env is env else (env, eval_env)
+
+    def check(
+        self,
+        losses: Sequence[PipelineLoss],
+        given: Sequence[LossNumbers],
+        data: PipelineData,
+        limits: Limits | None,
+    ) -> None:
+        """Report what does not fit together.
+
+        Args:
+            losses: its losses, with their networks.
+            given: the value of every parameter of each of them.
+            data: where the data come from.
+            limits: when it ends; None where that has mistakes.
+        """
+        self._refuse_what_is_not_there()
+        networks = [one for loss in losses for one in loss.networks if isinstance(one.head, ModelHead)]
+        for loss, values in zip(losses, given, strict=True):
+            self._check_loss(loss, values)
+        if not networks:
+            return
+        for env in self.envs:
+            self._check_models(env, networks)
+            if env.chat is not None and env.chat.source is None:
+                message = f"`{env.name}` has no source of prompts that conversations could begin with"
+                help = "write `source: package.module:function` in its `chat`"
+                self.sink.add(model_rules.NO_PROMPTS.at(env.span, message, help=help))
+        self._check_device(networks[0])
+        if isinstance(data, OnPolicyData):
+            self._check_groups(self.env, data.num_envs, "conversations side by side")
+            self._check_width(networks[0], data)
+        if limits is not None:
+            self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
+
+    def _refuse_what_is_not_there(self) -> None:
+        """Report what pipelines around conversations don't have yet."""
+        found: dict[tuple[str, ...], str] = {}
+        if self.pipeline.workers is not None:
+            found["workers",] = "workers that hold language models"
+        if self.pipeline.reward:
+            found["reward",] = "a bonus on the rewards of conversations"
+        if self.pipeline.device is not None and not isinstance(self.pipeline.device, str):
+            found["device",] = "a language model on several devices"
+        if self.pipeline.precision != "float32":
+            found["precision",] = "language models in a precision beside that of their weights"
+        helps = {
+            "device": 'write `device: "cuda:0"`; that of a reference is said in `models`',
+            "precision": "write `causal_lm: {dtype: bfloat16}` in the model",
+        }
+        for place, what in found.items():
+            span = self.file.key_span(*self.path, *place)
+            message = f"{what}: not available in pipelines yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=helps.get(place[0])))
+        for env in self.envs:
+            if env.chat is not None and env.chat.max_turns != 1:
+                message = (
+                    "conversations of several answers are not available in pipelines yet: "
+                    f"`{env.name}` has {'any number' if env.chat.max_turns is None else env.chat.max_turns}"
+                )
+                self.sink.add(schema_rules.NOT_AVAILABLE.at(env.span, message, help="write `max_turns: 1`"))
+
+    def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
+        """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
+        penalising = [
+            one for one in self.env.runs if one.transform.coefficient and one.params["add_to_reward"]
+        ]
+        place = (*_place(self.path, loss), "kl_to_ref_coeff")
+        if values.get("kl_to_ref_coeff") and penalising and find(self.file.root, place) is not None:
+            name = penalising[0].transform.name
+            message = f"`{name}` of `{self.env.name}` takes the penalty from the reward, and `kl_to_ref_coeff` adds it to the loss"
+            notes = [Note("the chain", self.env.span)]
+            help = f"leave it out, or write `add_to_reward: false` for `{name}`"
+            self.sink.add(
+                rules.SUBTRACTED_TWICE.at(self.file.key_span(*place), message, notes=notes, help=help)
+            )
+        if not is_on_policy(loss):
+            return
+        for network in loss.networks:
+            if isinstance(network.head, ModelHead):
+                self._check_truncation(loss, network, network.head.model)
+        reward = self.env.entries.get("reward")
+        if reward is not None and reward.type.shape:
+            message = f"`{self.env.name}` gives a reward for each of {reward.type.shape[-1]} tokens, and `{loss.loss.name}` compares answers"
+            help = "leave out `spread` in its chain"
+            self.sink.add(model_rules.REWARDS_OF_TOKENS.at(self.env.span, message, help=help))
+
+    def _check_truncation(
+        self, loss: PipelineLoss, network: PipelineNetwork, model: CheckedLanguageModel
+    ) -> None:
+        generate = model.generate
+        if generate is None or (generate.top_k == 0 and generate.top_p == 1):
+            return
+        field = "top_k" if generate.top_k else "top_p"
+        message = f"`{model.name}` draws from the likeliest tokens only (`{field}: {getattr(generate, field)}`), and `{loss.loss.name}` compares probabilities before and after updates"
+        notes = [Note("said here", model.place(f"generate.{field}"))]
+        span = self.file.span(*self.path, "networks", network.name, "causal_lm")
+        help = f"leave out `{field}` in `{model.name}`"
+        self.sink.add(rules.TRUNCATED.at(span, message, notes=notes, help=help))
+
+    def _check_models(self, env: PipelineEnv, networks: Sequence[PipelineNetwork]) -> None:
+        """Report models of a chain that are neither frozen nor act, and pairs that are known only here."""
+        acting = [one.head.model for one in networks if isinstance(one.head, ModelHead)]
+        known = {(one.module, one.name) for one in acting}
+        for model in env.models:
+            if not model.frozen and (model.module, model.name) not in known:
+                message = f"`{env.name}` runs `{model.name}`, and `{acting[0].name}` acts and learns"
+                notes = [Note("it is declared here", model.span)]
+                help = f"write `{acting[0].name}` in the chain, or `frozen: true` in `{model.name}`"
+                self.sink.add(model_rules.OTHER_MODEL.at(env.span, message, notes=notes, help=help))
+        for instance in _of_collectors(env.runs):
+            models = {**instance.models, "gen_model": acting[0]}
+            check_pair(
+                instance.transform, models, instance.keys, instance.params, lambda _: env.span, self.sink
+            )
+
+    def _check_device(self, network: PipelineNetwork) -> None:
+        assert isinstance(network.head, ModelHead)
+        model, said = network.head.model, self.pipeline.device
+        if model.device is None or not isinstance(said, str) or said == model.device:
+            return
+        message = f"`{model.name}` is on {model.device}, and the training on {said}"
+        notes = [Note("said here", model.place("device"))]
+        span = self.file.span(*self.path, "device")
+        help = "leave one of the two out"
+        self.sink.add(model_rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
+
+    def _check_groups(self, env: PipelineEnv, number: Setting, what: str) -> None:
+        group = 1 if env.chat is None else env.chat.group
+        if number.default % group:
+            message = f"{number.default} {what} are no whole groups of {group}"
+            notes = [Note("the environment", env.span)]
+            help = f"write {max(1, round(number.default / group)) * group}"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
+
+    def _check_width(self, network: PipelineNetwork, data: OnPolicyData) -> None:
+        assert isinstance(network.head, ModelHead)
+        model = network.head.model
+        if data.num_steps.default == 1 or model.pad_to is not None:
+            return
+        message = f"rows of `{model.name}` have another width in each of {data.num_steps.default} steps"
+        notes = [Note("it is declared here", model.span)]
+        help = f"write `pad_to: 512`, say, in `{model.name}`"
+        self.sink.add(rules.RAGGED.at(data.num_steps.span, message, notes=notes, help=help))
+
+
+def _place(path: tuple[str, ...], loss: PipelineLoss) -> tuple[str, ...]:
+    """Where the arguments of a loss stand."""
+    return (*path, "loss", *([loss.name] if loss.name else []), loss.loss.name)
+
+
+def _of_collectors(runs: Sequence[ModelInstance]) -> Iterator[ModelInstance]:
+    """The transforms whose policy is the one of whatever runs the environment."""
+    return (one for one in runs if "gen_model" in one.transform.models and "gen_model" not in one.models)

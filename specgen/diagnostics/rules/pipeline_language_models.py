@@ -1,0 +1,172 @@
+"""SG609 to SG612, SG614 to SG618: language models of pipelines, and what they don't fit."""
+
+from __future__ import annotations
+
+from specgen.diagnostics.diagnostic import Rule
+
+NO_CONVERSATION = Rule(
+    "SG609",
+    "language model among numbers, or numbers among conversations",
+    """\
+In an environment of conversations (`chat:`) a language model acts, which `causal_lm` names, and the loss is one over tokens.
+Elsewhere networks of layers do.
+
+```yaml
+pipelines: {ChatGRPO: {env: ChatTrain, networks: {actor_network: {mlp: [64, 64]}}, loss: {GRPOLoss: {}}}}
+```
+
+```yaml
+pipelines: {ChatGRPO: {env: ChatTrain, networks: {actor_network: {causal_lm: policy}}, loss: {GRPOLoss: {}}}}
+```
+""",
+    without="KeyError or TypeError at the first step, behind the loading of the models.",
+)
+
+OTHER_MODEL = Rule(
+    "SG610",
+    "chain that runs a model which does not act",
+    """\
+The models that a chain runs are frozen, or they are the one that acts and learns. The penalty of another one is of answers
+that it did not give.
+
+```yaml
+chains: {ChatTrain: {env: Chat, transforms: [{RetrieveKL: {gen_model: first, ref_model: reference}}]}}
+pipelines: {ChatGRPO: {env: ChatTrain, networks: {actor_network: {causal_lm: policy}}}}
+```
+
+```yaml
+chains: {ChatTrain: {env: Chat, transforms: [{RetrieveKL: {gen_model: policy, ref_model: reference}}]}}
+pipelines: {ChatGRPO: {env: ChatTrain, networks: {actor_network: {causal_lm: policy}}}}
+```
+""",
+    without="A second model is loaded that nobody trains, and the penalty is of it.",
+)
+
+SEVERAL_ANSWERS = Rule(
+    "SG611",
+    "several answers where one is asked for",
+    """\
+A conversation of an environment goes on with one answer. Several answers to one prompt are several conversations: `group`
+of the environment says how many.
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {num_samples: 8}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+```
+""",
+    without="The policy gives a batch with a further dimension, and the first step fails.",
+)
+
+SAME_ANSWERS = Rule(
+    "SG612",
+    "policy that always gives the same answer",
+    """\
+At temperature 0 each token is the likeliest. All answers to a prompt are the same then: none is better than others, and
+nothing is learned.
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {temperature: 0}}}
+```
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {temperature: 1.0}}}
+```
+""",
+    without="All advantages are 0, so are the gradients, and the curve is flat.",
+)
+
+OTHER_INPUT = Rule(
+    "SG614",
+    "policy that reads what the environment does not give",
+    """\
+An environment of conversations observes messages (`input: history`) or the text of them (`input: text`). The model that acts
+reads the same.
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {}, input: text}}
+envs: {Chat: {chat: {source: "mine.data:load"}}}
+```
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {}, input: history}}
+envs: {Chat: {chat: {source: "mine.data:load"}}}
+```
+""",
+    without="KeyError at the first step, behind the loading of the models.",
+)
+
+TWO_DEVICES = Rule(
+    "SG615",
+    "model with two devices",
+    """\
+`device` of a pipeline says where its policy is, and becomes a hyper-parameter. A model that says another one contradicts it.
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {}, device: "cuda:1"}}
+pipelines: {ChatGRPO: {networks: {actor_network: {causal_lm: policy}}, device: "cuda:0"}}
+```
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft}, generate: {}}}
+pipelines: {ChatGRPO: {networks: {actor_network: {causal_lm: policy}}, device: "cuda:0"}}
+```
+""",
+    without="The model goes to one of the two, without a word to whoever meant the other.",
+)
+
+REWARDS_OF_TOKENS = Rule(
+    "SG616",
+    "rewards of tokens, and advantages of answers",
+    """\
+`mc_advantage` compares whole answers. A chain that spreads rewards over the tokens (`spread: tokens`) gives it no number for
+an answer.
+
+```yaml
+- RetrieveKL: {gen_model: policy, ref_model: reference, spread: tokens}
+```
+
+```yaml
+- RetrieveKL: {gen_model: policy, ref_model: reference}
+```
+""",
+    without="ValueError at the first batch.",
+)
+
+NOT_A_NUMBER = Rule(
+    "SG617",
+    "terms that are no single number",
+    """\
+An optimizer minimises the sum of the terms of a loss. With an argument that leaves one number for each sample or token,
+there is no sum.
+
+```yaml
+loss: {GRPOLoss: {aggregation: none}}
+```
+
+```yaml
+loss: {GRPOLoss: {aggregation: prompt_mean}}
+```
+""",
+    without="RuntimeError in the first backward pass.",
+)
+
+NO_PROMPTS = Rule(
+    "SG618",
+    "conversations without a source of prompts",
+    """\
+A training begins new conversations by itself, with the rows of a source. An environment without one waits for prompts in each
+reset.
+
+```yaml
+envs: {Chat: {chat: {group: 8, reward: exact}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+```
+""",
+    without="RuntimeError at the first reset, behind the loading of the models.",
+)
