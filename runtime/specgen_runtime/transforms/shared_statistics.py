@@ -9,14 +9,14 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["NotLearnedError", "Statistics"]
+__all__ = ["NotLearnedError", "Statistics", "kept_value"]
 
 _FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None
 _ALIGNMENT = 16
@@ -167,3 +167,21 @@ def _remove(path: str, process: int) -> None:
     if os.getpid() == process:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def kept_value(value: Tensor, old: Tensor, learned: Tensor | None, data: Sequence[Tensor]) -> Tensor:
+    """What is kept of a new value: of the old one's dtype and shape, without gradients, and no part of the data.
+
+    Args:
+        value: the new value.
+        old: the one before.
+        learned: whether anything was learned, a bool tensor; None: yes.
+        data: what it was learned from, which may be written to later.
+    """
+    if learned is not None:
+        value = torch.where(learned, value, old)
+    if value._base is not None or any(value is one for one in data):
+        value = value.clone()
+    if value.dtype is not old.dtype or value.shape != old.shape:
+        value = value.to(old.dtype).expand(old.shape)
+    return value.detach()

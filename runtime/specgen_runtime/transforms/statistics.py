@@ -18,7 +18,7 @@ from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import as_tuple, each_key, normal_key
 from specgen_runtime.transforms.new_rows import NewRows, reset_mask_above
 from specgen_runtime.transforms.reduced_dims import ReducedDims
-from specgen_runtime.transforms.shared_statistics import NotLearnedError, Statistics
+from specgen_runtime.transforms.shared_statistics import NotLearnedError, Statistics, kept_value
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
     @property
     def initialized(self) -> bool:
         """Whether all statistics have values: given, learned or loaded."""
-        pairs, held = product(self.keys, self._buffer_specs()), self._statistics.values
-        return all(spec.init is not None or buffer_name(spec, row) in held for row, spec in pairs)
+        held = self._statistics.values
+        return all(
+            spec.init is not None or buffer_name(spec, row) in held
+            for row, spec in product(self.keys, self._buffer_specs())
+        )
 
     @property
     def frozen(self) -> bool:
@@ -224,17 +227,9 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
                 return before
             values = self._updated(held if common is None else {**held, **common}, new, *seen)
             learned = None if new.mask is None else new.mask.any()
-            data = {id(one) for one in seen}
             for (spec, name), value in zip(buffers, values, strict=True):
                 if common is None or spec.each is not None:
-                    old = held[spec.name]
-                    if learned is not None:
-                        value = torch.where(learned, value, old)
-                    if id(value) in data or value._base is not None:
-                        value = value.clone()  # the data, or a part of them, which may be written to later
-                    if value.dtype is not old.dtype or value.shape != old.shape:
-                        value = value.to(old.dtype).expand(old.shape)
-                    statistics.put(name, value.detach())
+                    statistics.put(name, kept_value(value, held[spec.name], learned, seen))
         return before if common is None else common
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -257,11 +252,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _all_rows(self, moment: TensorDictBase) -> NewRows:
         """All rows of a batch, with what was computed of their number before."""
-        if (
-            (known := self._known_rows) is None
-            or known.size != moment.batch_size
-            or known.device != moment.device
-        ):
+        known = self._known_rows
+        if known is None or known.size != moment.batch_size or known.device != moment.device:
             known = self.__dict__["_known_rows"] = NewRows(moment.batch_size, None, moment.device)
         return known
 
@@ -282,7 +274,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
 
     def _held(self, key: NestedKey | list[NestedKey]) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
-        with (statistics := self._statistics).locked():
+        statistics = self._statistics
+        with statistics.locked():
             held = {spec.name: statistics.values[name] for spec, name in self._buffers_of(key)}
             return {name: value.clone() for name, value in held.items()} if statistics.shared else held
 
@@ -313,7 +306,8 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
     def _value(self, spec: BufferSpec, row: Row) -> Tensor | None:
         """The value of a statistic, which begins when it is first asked for; None if it has none."""
         name = buffer_name(spec, row)
-        if (value := self._statistics.values.get(name)) is not None and name in self._bound_names:
+        value = self._statistics.values.get(name)
+        if name in self._bound_names:
             return value
         shape = self._shape(spec, row)
         if value is None and spec.init is not None:
@@ -350,7 +344,9 @@ class LearningTransform(GeneratedTransform[Row, InverseRow]):
         return self.parent if self._data is None else self._data
 
     def _dtype(self, spec: BufferSpec, row: Row) -> torch.dtype:
-        dtype = spec.dtype or self._spec(getattr(row, spec.each or "")).dtype
+        if spec.dtype is not None:
+            return spec.dtype
+        dtype = self._spec(getattr(row, spec.each or "")).dtype
         assert dtype is not None  # of a leaf
         return dtype
 
