@@ -30,9 +30,9 @@ def _exponential(one: CheckedLearnable, loss: CheckedLoss) -> str:
     """What a number is the logarithm of, if no other attribute has that name; empty otherwise."""
     if not one.name.startswith("log_"):
         return ""
-    declared = (*loss.params, *loss.networks, *loss.learnables, *loss.modules)
-    taken = {each.name for each in declared} | LOSS_ATTRIBUTES | loss.methods.keys()
-    taken |= {kept.state for kept in loss.coefficients.values()}
+    taken = LOSS_ATTRIBUTES | loss.methods.keys() | {kept.state for kept in loss.coefficients.values()}
+    for declared in (loss.params, loss.networks, loss.learnables, loss.modules):
+        taken |= {each.name for each in declared}
     name = one.name.removeprefix("log_")
     return "" if name in taken or refusal(name) else name
 
