@@ -169,9 +169,7 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
     # Rows and moments are alike to a reset: one call for all of them.
     reset = _entries(bound._reset(roots, roots.copy()), outputs)
     flag = _named_flag(transform, nexts)
-    begins = {
-        key: _begins(nexts, flag, key, value, time, key not in earlier) for key, value in reset.items()
-    }
+    begins = {key: _begins(nexts, flag, key, value, time, key not in earlier) for key, value in reset.items()}
     carries = {key: reset[key] for key in bound._fields(bound._carries) if key in reset}
     if carries and length:
         following = _steps(transform, roots, nexts, outputs, carries, begins, earlier, time)

@@ -17,7 +17,10 @@ def _apart(action: Role, mask: Role) -> tuple[str, str] | None:
     """Why the keys of an action and of its mask don't go together one to one, and what to write."""
     for role in (action, mask):
         if role.form not in ("key", "each"):
-            return f"`{role.name}` stands for several keys at once", f"write `key:` or `each:` for `{role.name}`"
+            return (
+                f"`{role.name}` stands for several keys at once",
+                f"write `key:` or `each:` for `{role.name}`",
+            )
         if role.paired is not None:
             return (
                 f"`{role.name}` goes along with `{role.paired}`",
