@@ -121,6 +121,15 @@ def test_states_copies_and_dtypes(module: ModuleType) -> None:
     assert loss.max_log_alpha.dtype == torch.float64
 
 
+@pytest.mark.parametrize("name", ["forward", "parts", "offset", "critic", "mine_loss"])
+def test_an_exponential_takes_no_name_of_another_attribute(name: str) -> None:
+    schema = SCHEMA.replace("log_alpha", f"log_{name}")
+    files = generate({"logarithms": schema + "    methods: {mine_loss: loss_alpha}\n"}, "logarithms")
+    (text,) = (text for path, text in files.items() if path.startswith("logarithms"))
+    assert f"self.log_{name}" in text
+    assert "exponential_of" not in text
+
+
 def test_bounds_in_the_wrong_order_are_refused(module: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"lower bound of log_alpha is 2.0, above its upper bound, 0.5"):
         module.TemperedLoss(critic(), lowest=2.0)

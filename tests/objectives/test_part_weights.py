@@ -91,6 +91,17 @@ def test_names_may_be_whole_and_their_order_is_free() -> None:
     torch.testing.assert_close(first["loss_entropy"], third["loss_entropy"])
 
 
+def test_a_state_dict_fits_every_order() -> None:
+    saved, loaded = (
+        PPOLoss(policy(named=True), state_value(), entropy_coeff=given)
+        for given in (WEIGHTS, {"leg": 1.0, "arm": 2.0})
+    )
+    loaded.load_state_dict(saved.state_dict())
+    data = steps(6)
+    got, wanted = seeded(loaded, data.clone()), seeded(saved, data.clone())
+    torch.testing.assert_close(got["loss_entropy"], wanted["loss_entropy"])
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

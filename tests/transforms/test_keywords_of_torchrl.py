@@ -122,6 +122,8 @@ def test_a_flag_of_the_user_ends_episodes() -> None:
         CatFrames(3, -1, ["position"], done_key="over")(data)["position"], expected["position"]
     )
     check_env_specs(TransformedEnv(Walk(2), CatFrames(3, -1, ["position"], done_key="over")))
+    with pytest.raises(KeyError, match=r"the done_key 'end' is not under 'next', which holds .*'over'"):
+        CatFrames(3, -1, ["position"], done_key="end")(data)
 
 
 def test_recorded_actions() -> None:

@@ -142,8 +142,16 @@ def test_what_does_not_fit_is_refused() -> None:
         VecNormV2(*KEYS).frozen_copy()
     with pytest.raises(RuntimeError, match="only where stateful is True"):
         VecNormV2(*KEYS, stateful=False, reduce_batch_dims=True)
-    with pytest.raises(ValueError, match="decay must be > 0 and <= 1"):
+    with pytest.raises(ValueError, match=r"decay must be <= 1, got 1\.5"):
         VecNormV2(*KEYS, decay=1.5)
+    with pytest.raises(TypeError, match="eps must be a real number"):
+        VecNormV2(*KEYS, eps="small")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"shared_data has .* but no \('loc', 'position'\)"):
+        VecNormV2(*KEYS, shared_data=TensorDict({}, []))
+    with pytest.raises(RuntimeError, match=r"'loc\.-\|-\.position', of which it has no entry"):
+        VecNormV2(["speed"]).load_state_dict(transform.state_dict())
+    with pytest.raises(KeyError, match=r"VecNormV2 reads 'speed', but .* are 'position', 'reward'"):
+        TransformedEnv(replay(), VecNormV2(["speed"])).reset()
     with pytest.raises(ValueError, match="needs as many out_keys as in_keys"):
         VecNormV2(["a", "b"], ["c"])
     with pytest.raises(RuntimeError, match="in the data"):

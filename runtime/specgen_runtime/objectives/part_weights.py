@@ -52,16 +52,17 @@ def part_weights(name: str, value: object, **limits: Unpack[Limits]) -> float | 
 
 
 def add_part_weights(loss: nn.Module, name: str, value: float | PartWeights | None) -> None:
-    """Register a number as a buffer of shape ``[]``, a mapping as one of shape ``[parts]``, in its order.
+    """Register a number as a buffer of shape ``[]``, a mapping as one of shape ``[parts]``, in the order of the names.
 
-    `parts_of` gives the names of a mapping.
+    So whose mapping names the parts in another order loads the same state dict. `parts_of` gives the names.
     """
     if not isinstance(value, Mapping):
         add_coefficient(loss, name, value)
         return
     kind, device = torch.get_default_dtype(), device_of(loss.parameters())
-    loss.register_buffer(name, torch.tensor(list(value.values()), dtype=kind, device=device))
-    loss.__dict__["_parts_of"] = {**loss.__dict__.get("_parts_of", {}), name: tuple(value)}
+    parts = tuple(sorted(value, key=as_tuple))
+    loss.register_buffer(name, torch.tensor([value[part] for part in parts], dtype=kind, device=device))
+    loss.__dict__["_parts_of"] = {**loss.__dict__.get("_parts_of", {}), name: parts}
 
 
 def parts_of(loss: nn.Module, name: str) -> tuple[NestedKey, ...] | None:

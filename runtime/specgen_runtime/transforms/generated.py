@@ -43,6 +43,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     Attributes:
         _refuses_offline: whether it works in environments only.
         _reset_keyword: the attribute that says which masks begin what is carried anew, if users may say so.
+        _done_keyword: that which says which flag ends the episodes of recorded data.
+        _inverse_keyword: that which says that recorded data are replayed by `inv`, not by `forward`.
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
         _moment_before: the last moment that it has transformed in no environment, if steps read it.

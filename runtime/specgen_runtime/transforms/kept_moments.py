@@ -50,7 +50,7 @@ class KeptMoments:
         if given is not None:
             for part in PARTS:
                 for key in keys:
-                    self._statistics.values[_name(part, key)] = given[(part, *as_tuple(key))]
+                    self._statistics.values[_name(part, key)] = _given(given, (part, *as_tuple(key)))
 
     @property
     def _fixed(self) -> bool:
@@ -156,8 +156,12 @@ class KeptMoments:
         """Replace them by copies of others.
 
         Raises:
-            RuntimeError: some are missing, or of another shape.
+            RuntimeError: some are missing, of other entries, or of another shape.
         """
+        known = {_name(part, key) for part in PARTS for key in self._keys}
+        other = [name for name in state if name not in known]
+        if other:
+            raise RuntimeError(f"what is loaded into VecNormV2 has {other[0]!r}, of which it has no entry")
         missing = [name for name in self._statistics.values if name not in state]
         if missing:
             raise RuntimeError(f"VecNormV2 has {missing[0]!r}, which is not in what is loaded")
@@ -183,6 +187,13 @@ class KeptMoments:
     def __getstate__(self) -> dict[str, Any]:
         # A lock goes to a process that begins, and nowhere else.
         return {**self.__dict__, "lock": None if get_spawning_popen() is None else self.lock}
+
+
+def _given(shared_data: TensorDictBase, place: tuple[str, ...]) -> Tensor:
+    value: Tensor | None = shared_data.get(place, None)
+    if value is None:
+        raise ValueError(f"shared_data has loc, var and count of all entries, but no {place!r}")
+    return value
 
 
 def _name(part: str, key: NestedKey) -> str:

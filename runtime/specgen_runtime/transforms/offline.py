@@ -168,10 +168,8 @@ def replay(transform: GeneratedTransform[Any, Any], tensordict: TensorDictBase) 
             roots.set(key, torch.zeros_like(value))
     # Rows and moments are alike to a reset: one call for all of them.
     reset = _entries(bound._reset(roots, roots.copy()), outputs)
-    named = None if transform._done_keyword is None else getattr(transform, transform._done_keyword)
-    begins = {
-        key: _begins(nexts, named, key, value, time, key not in earlier) for key, value in reset.items()
-    }
+    flag = _named_flag(transform, nexts)
+    begins = {key: _begins(nexts, flag, key, value, time, key not in earlier) for key, value in reset.items()}
     carries = {key: reset[key] for key in bound._fields(bound._carries) if key in reset}
     if carries and length:
         following = _steps(transform, roots, nexts, outputs, carries, begins, earlier, time)
@@ -226,11 +224,25 @@ def _entries(tensordict: TensorDictBase, keys: Iterable[NestedKey]) -> dict[Nest
     return {key: value for key in keys if (value := tensordict.get(key, None)) is not None}
 
 
+def _named_flag(transform: GeneratedTransform[Any, Any], nexts: TensorDictBase) -> Tensor | None:
+    """The flag that users of a transform name as what ends episodes; None if they name none."""
+    keyword = transform._done_keyword
+    if keyword is None or (key := getattr(transform, keyword)) is None:
+        return None
+    flag: Tensor | None = nexts.get(key, None)
+    if flag is None:
+        raise KeyError(
+            f"{type(transform).__name__}: the {keyword} {key!r} is not under 'next', which holds"
+            f" {', '.join(sorted(map(repr, nexts.keys(True, True))))}"
+        )
+    return flag
+
+
 def _begins(
-    nexts: TensorDictBase, flag: NestedKey | None, key: NestedKey, like: Tensor, time: int, first: bool
+    nexts: TensorDictBase, flag: Tensor | None, key: NestedKey, like: Tensor, time: int, first: bool
 ) -> Tensor:
     """Where an entry is one of a new episode: after ``done``, or `flag`, and at the first moment if `first` says so."""
-    done = _done(nexts, key) if flag is None else nexts[flag]
+    done = _done(nexts, key) if flag is None else flag
     if done is None:
         done = torch.zeros((*nexts.shape, 1), dtype=torch.bool, device=like.device)
     while done.ndim > like.ndim:

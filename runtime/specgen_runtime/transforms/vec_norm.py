@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.params import float_param
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.compose import Compose
@@ -46,7 +47,8 @@ class VecNormV2(Transform):
         reduce_batch_dims: whether all rows of a batch are values of one entry.
 
     Raises:
-        ValueError: `decay` is not in (0, 1], `eps` is not above 0, or `shared_data` is given without `stateful`.
+        ValueError: `decay` is not in (0, 1], `eps` is not above 0, `shared_data` is given without `stateful`, or lacks
+            statistics of an entry.
         RuntimeError: `reduce_batch_dims` without `stateful`.
 
     Example:
@@ -76,10 +78,8 @@ class VecNormV2(Transform):
     ) -> None:
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         self._pairs()  # refuses lists of different lengths
-        if not 0 < decay <= 1:
-            raise ValueError(f"decay must be > 0 and <= 1, got {decay}")
-        if not eps > 0:
-            raise ValueError(f"eps must be > 0, got {eps}")
+        decay = float_param("decay", decay, above=0, at_most=1)
+        eps = float_param("eps", eps, above=0)
         if reduce_batch_dims and not stateful:
             raise RuntimeError(
                 "VecNormV2 averages over the batch (reduce_batch_dims) only where stateful is True"
@@ -326,9 +326,20 @@ class VecNormV2(Transform):
     # --------------------------------------------------------------------- specs
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Show what is normalised as floats without bounds, and the statistics that are in the data."""
+        """Show what is normalised as floats without bounds, and the statistics that are in the data.
+
+        Raises:
+            KeyError: the environment has no such entry.
+        """
         env = self.parent
         groups = [observation_spec.clone(), *([] if env is None else [group_spec(env, "reward")])]
+        known = [key for group in groups for key in leaf_keys(group)]
+        absent = [key for key in self.in_keys if key not in known]
+        if absent and env is not None:
+            raise KeyError(
+                f"VecNormV2 reads {absent[0]!r}, but the observations and rewards of the environment are"
+                f" {', '.join(map(repr, known))}"
+            )
         observation_spec = normed_specs(observation_spec, self._pairs())
         for key in () if self.stateful else self.in_keys:
             for specs in (group for group in groups if key in leaf_keys(group)):
@@ -353,7 +364,7 @@ class VecNormV2(Transform):
         """Load statistics; they are copied.
 
         Raises:
-            RuntimeError: some of this transform's are missing, or they are of another shape.
+            RuntimeError: some of this transform's are missing, there are others, or they are of another shape.
         """
         if self.stateful:
             self._begin()

@@ -13,15 +13,24 @@ from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 
 
-def _apart(action: Role, mask: Role) -> str | None:
-    """Why the keys of an action and of its mask don't go together one to one."""
+def _apart(action: Role, mask: Role) -> tuple[str, str] | None:
+    """Why the keys of an action and of its mask don't go together one to one, and what to write."""
     for role in (action, mask):
         if role.form not in ("key", "each"):
-            return f"`{role.name}` stands for several keys at once"
+            return (
+                f"`{role.name}` stands for several keys at once",
+                f"write `key:` or `each:` for `{role.name}`",
+            )
         if role.paired is not None:
-            return f"`{role.name}` goes along with `{role.paired}`"
+            return (
+                f"`{role.name}` goes along with `{role.paired}`",
+                f"leave `with: {role.paired}` out: masks and actions go together by their places",
+            )
     if action.form == "key" and mask.form == "each":
-        return f"`{mask.name}` stands for one key after another, and `{action.name}` for one"
+        return (
+            f"`{mask.name}` stands for one key after another, and `{action.name}` for one",
+            f"write `key:` for `{mask.name}`, or `each:` for `{action.name}`",
+        )
     return None
 
 
@@ -63,7 +72,8 @@ def check_transform_masks(
             message = f"mask `{mask}` is {by_name[mask].spec}, and a mask is bool"
             sink.add(done_rules.MASK_SHAPE.at(file.span(*here), message, help='write `type: "bool[...]"`'))
         elif (fault := _apart(actions[target], by_name[mask])) is not None:
-            sink.add(language_rules.MASKS_OF_SEVERAL.at(file.key_span(*here), fault))
+            message, help = fault
+            sink.add(language_rules.MASKS_OF_SEVERAL.at(file.key_span(*here), message, help=help))
         else:
             found[target] = mask
     return found

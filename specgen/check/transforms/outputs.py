@@ -74,11 +74,14 @@ class Outputs:
                     )
                 continue
             always = listed or (isinstance(written, dict) and written[name] == "true")
-            flags = role.structural or role.form == "flag" or (always and "env.flags" in role.default)
-            if flags or role.inverse:
+            flags = always and "env.flags" in role.default
+            if flags or role.structural or role.form == "flag" or role.inverse:
                 what = "what the environment is given" if role.inverse else "a done flag"
+                help = f"drop it under a condition, for recorded data only: `{name}: not keep_dones`"
                 self.sink.add(
-                    language_rules.DROPPED_FLAG.at(span, f"`{name}` is {what}, which can't be dropped")
+                    language_rules.DROPPED_FLAG.at(
+                        span, f"`{name}` is {what}, which can't be dropped", help=help if flags else None
+                    )
                 )
                 continue
             when = None

@@ -183,6 +183,8 @@ class _Roles:
     def _not_of_data(self, role: InKey) -> str | None:
         """Why a role can't be one of recorded data only."""
         one = self.transform
+        if one.offline is False:
+            return "the transform refuses such data"
         if role.inverse:
             return "it is what the environment is given"
         if role.each:
@@ -195,6 +197,8 @@ class _Roles:
             or isinstance(one.offline, Recursion)
         ):
             return "the transform does more than to map them"
+        if not one.map and one.python is None:
+            return "there is no `map` that reads it"
         return None
 
     def _says_a_dtype(self, here: tuple[str, ...], name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss
 from specgen.check.names import refusal
@@ -20,12 +21,20 @@ def learnable_plan(one: CheckedLearnable, loss: CheckedLoss) -> LearnablePlan:
         when = _printed(one.when)
         init = using(f"{init} if {when} else None", *init.uses, *when.uses)
     fixed = one.fixed if isinstance(one.fixed, str) else "True" if one.fixed else ""
-    taken = {param.name for param in loss.params} | {network.name for network in loss.networks}
-    base = one.name.removeprefix("log_") if one.name.startswith("log_") else ""
-    exponential = "" if base in taken or refusal(base) else base
     return LearnablePlan(
-        one.name, init, _bound(one.low, optional), _bound(one.high, optional), fixed, exponential
+        one.name, init, _bound(one.low, optional), _bound(one.high, optional), fixed, _exponential(one, loss)
     )
+
+
+def _exponential(one: CheckedLearnable, loss: CheckedLoss) -> str:
+    """What a number is the logarithm of, if no other attribute has that name; empty otherwise."""
+    if not one.name.startswith("log_"):
+        return ""
+    taken = LOSS_ATTRIBUTES | loss.methods.keys() | {kept.state for kept in loss.coefficients.values()}
+    for declared in (loss.params, loss.networks, loss.learnables, loss.modules):
+        taken |= {each.name for each in declared}
+    name = one.name.removeprefix("log_")
+    return "" if name in taken or refusal(name) else name
 
 
 def learnable_value(one: CheckedLearnable) -> Code:
