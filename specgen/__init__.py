@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from specgen.schema import (
         Arg,
+        CausalLM,
         Chain,
         Chat,
         Const,
         Env,
         Function,
+        Generate,
         Gymnasium,
+        LanguageModel,
         Loss,
         Module,
         Param,
@@ -36,12 +39,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arg",
+    "CausalLM",
     "Chain",
     "Chat",
     "Const",
     "Env",
     "Function",
+    "Generate",
     "Gymnasium",
+    "LanguageModel",
     "Loss",
     "Module",
     "Param",

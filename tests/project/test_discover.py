@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import specgen
+from specgen import schema
 from specgen.diagnostics import Sink
 from specgen.project import Project, find_schemas, read_sources
 from specgen.settings import Config
@@ -104,3 +106,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("SG059", "schemas/b.yaml"),
         ("SG059", "schemas/c.yaml"),
     ]
+
+
+def test_the_package_has_the_declarations_that_python_schemas_are_written_with() -> None:
+    assert {*specgen.__all__} == {*schema.__all__} - {"Declaration"}
+    assert all(getattr(specgen, name) is getattr(schema, name) for name in specgen.__all__)
