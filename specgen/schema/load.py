@@ -148,8 +148,15 @@ def _by_place(root: Mapping, failure: ValidationError) -> dict[tuple[str | int, 
     return {
         place: errors
         for place, errors in places.items()
-        if place not in inside or any(error["type"] not in _EXPECTED for error in errors)
+        if place not in inside or not all(map(_is_of_another_kind, errors))
     }
+
+
+def _is_of_another_kind(error: Any) -> bool:
+    """Whether a member of a union takes another kind of value: a word, say, where a mapping stands."""
+    return error["type"] in _EXPECTED or (
+        error["type"] == "literal_error" and not isinstance(error["input"], str)
+    )
 
 
 def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: Sink) -> None:

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8f218cc7da10e3a9391379195b3cb89df535c6a012462e5044459413702daa3d
+# specgen: sha256=7e4ccb2c40f48eb84a93e75219fecd4cc86b23aa7a149cc5d2af62ff1f4139c5
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -204,6 +204,7 @@ class MAPPOTag:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.adversary_loss = MAPPOLoss(
             actor_network=self.adversary_actor_network,
             critic_network=self.adversary_critic_network,
@@ -220,6 +221,7 @@ class MAPPOTag:
             done=("adversary", "done"),
             terminated=("adversary", "terminated"),
         )
+        self.adversary_loss.generator = self.drawing
         self.adversary_estimator = self.adversary_loss.value_estimator
         self.agent_loss = MAPPOLoss(
             actor_network=self.agent_actor_network,
@@ -237,6 +239,7 @@ class MAPPOTag:
             done=("agent", "done"),
             terminated=("agent", "terminated"),
         )
+        self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
         self.adversary_optimizer = torch.optim.Adam(
             self.adversary_loss.parameters(), lr=config.adversary_lr, fused=True
@@ -253,6 +256,7 @@ class MAPPOTag:
             "agent_optimizer": self.agent_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
+            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -264,6 +268,7 @@ class MAPPOTag:
         self.agent_optimizer.load_state_dict(state["agent_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d860c23b81055fe4ba7dfe2f8c081dcb35f8c666564cd860096c3dbbef6d8c1e
+# specgen: sha256=a7a166ffa498cb578e5129facab24ac54c34dc7f946fa5549765740b01084014
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class PPOCartPole:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -161,6 +162,7 @@ class PPOCartPole:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
+        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
             self.actor_network.parameters(), lr=config.actor_lr, fused=True
@@ -178,6 +180,7 @@ class PPOCartPole:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
+            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -188,6 +191,7 @@ class PPOCartPole:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

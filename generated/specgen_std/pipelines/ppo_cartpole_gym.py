@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a44d8d2fbb4c74180510d1ff5aa1361b031f378411999d047786738f83d1c8fb
+# specgen: sha256=31a98312e16710d802326becfe71667c5f4a9289549f915600676f21e4a63509
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class PPOCartPoleGym:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -161,6 +162,7 @@ class PPOCartPoleGym:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
+        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.actor_optimizer = torch.optim.Adam(
             self.actor_network.parameters(), lr=config.actor_lr, fused=True
@@ -178,6 +180,7 @@ class PPOCartPoleGym:
             "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
+            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -188,6 +191,7 @@ class PPOCartPoleGym:
         self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

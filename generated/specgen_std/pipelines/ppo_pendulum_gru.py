@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7537261a8ccfac00e7e8f3ebd2ccaa2b102d4398824c680a9b1ed1517ca21ab1
+# specgen: sha256=28042712d703f03f0d8850bbac9df95c215de98c43761f5626496a77f2e5692e
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -171,6 +171,7 @@ class PPOPendulumGRU:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -179,6 +180,7 @@ class PPOPendulumGRU:
             clip_epsilon=config.clip_epsilon,
             critic_coeff=config.critic_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
+        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
@@ -190,6 +192,7 @@ class PPOPendulumGRU:
             "optimizer": self.optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
+            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -199,6 +202,7 @@ class PPOPendulumGRU:
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1b722bae8b1ce8c61c4a087a5f88357702b15b6049f0e2464f8f74224d32528c
+# specgen: sha256=14ea24f3b6e78f75d1dac045ad6e860789d7b02dcb7e341b11ae142f02332414
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -184,6 +184,7 @@ class PPORNDMountainCar:
             critic_coeff=config.agent_critic_coeff,
             entropy_coeff=config.agent_entropy_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
+        self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
         self.novelty_loss = RNDLoss(
             predictor_network=self.predictor_network,

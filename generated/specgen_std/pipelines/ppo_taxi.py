@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8c3290e0cbdc8208a3f72ecc228ef3f55be9cea68e37d7dd5dfbcaa1d4415cad
+# specgen: sha256=b7810defe8272cccd99dc5e7c220d3a848b59824b7b5b865377e354768b472d8
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -173,6 +173,7 @@ class PPOTaxi:
         self.collector = Collector(
             self.env, self.policy, frames_per_batch=config.num_envs * config.num_steps, total_frames=-1
         )
+        self.drawing = torch.Generator(self.device).manual_seed(stream(config.seed, "loss"))
         self.loss = ClipPPOLoss(
             actor_network=self.actor_network,
             critic_network=self.critic_network,
@@ -181,6 +182,7 @@ class PPOTaxi:
             critic_coeff=config.critic_coeff,
             entropy_coeff=config.entropy_coeff,
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
+        self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
@@ -192,6 +194,7 @@ class PPOTaxi:
             "optimizer": self.optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
+            "drawing": self.drawing.get_state(),
             "shuffling": self.shuffling.get_state(),
         }
 
@@ -201,6 +204,7 @@ class PPOTaxi:
         self.optimizer.load_state_dict(state["optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
+        load_generator(self.drawing, state["drawing"])
         load_generator(self.shuffling, state["shuffling"])
 
 

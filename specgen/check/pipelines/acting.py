@@ -172,7 +172,7 @@ class ActingReader:
         largest = max(_values(exploration.amount))
         if largest == 0:
             message = f"`{field}` is 0 from first to last: `{network.name}` never tries anything else"
-            help = f"write `{_example(network)}`"
+            help = f"write `{exploration.kind}: {{{field}: 0.1}}`"
             self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
             return
         if "theta" in exploration.settings:  # where the process does not drift away, its deviation over time

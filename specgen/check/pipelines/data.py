@@ -167,7 +167,8 @@ class DataReader:
             num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, n_step=n_step,
             recorded=recorded, **numbers,
         )  # fmt: skip
-        self._check_slices(kind, made)
+        if recorded is None:  # where slices are refused themselves
+            self._check_slices(made)
         return made
 
     def _sampler(self, kind: str, declared: Replay) -> tuple[SamplerKind, _SamplerNumbers]:
@@ -193,7 +194,7 @@ class DataReader:
         beta = self.numbers.amount(*place, "prioritized", "beta") or Amount(self.numbers.default("beta", 0.4))
         return "prioritized", {"alpha": alpha, "beta": beta}
 
-    def _check_slices(self, kind: str, data: ReplayData) -> None:
+    def _check_slices(self, data: ReplayData) -> None:
         """Report slices that do not fit the numbers of the buffer, or its other transitions."""
         length = data.slice_length
         if length is None:
@@ -210,7 +211,7 @@ class DataReader:
             self.sink.add(
                 number_rules.DOES_NOT_FIT.at(data.warm_up_frames.span, message, notes=notes, help=help)
             )
-        if data.n_step is not None and data.recorded is None:
+        if data.n_step is not None:
             message = "`n_step` sums the rewards of steps that lie in a slice themselves"
             help = "leave it out: over slices, `td_lambda` sums them"
             self.sink.add(data_rules.SLICES.at(data.n_step.span, message, notes=notes, help=help))
@@ -250,7 +251,7 @@ def discounted(
     if data.n_step is None:
         return data, losses
     waiting = data.n_step.default * data.num_envs.default
-    if data.warm_up_frames.default <= waiting:
+    if data.recorded is None and data.warm_up_frames.default <= waiting:
         message = (
             f"after {data.warm_up_frames.default} frames there may be nothing to sample yet: "
             f"n_step * num_envs = {waiting} of them wait for later steps"

@@ -91,16 +91,16 @@ def group_advantage(
             message = "advantages of answers are the same in each pass over them: `when` has no effect"
             span = file.key_span(*place, "when")
             sink.add(value_rules.ESTIMATOR_NUMBER.at(span, message, help="leave it out"))
-    if size is not None and size != group:
+    if group < 2:
+        message = f"`{env.name}` has one conversation about a prompt, which is no better than others"
+        help = f"write `group: {max(size or 8, 2)}`, say, in its `chat`"
+        sink.add(conversation_rules.GROUP.at(env.span, message, help=help))
+    elif size is not None and size != group:
         message = f"`group_size` is {size}, and `{env.name}` has {group} conversations about one prompt"
         span = file.span(*place, GROUP_ADVANTAGE, "group_size")
         notes = [Note("the environment", env.span)]
         help = f"write {group}, or `group: {size}` of the environment"
         sink.add(conversation_rules.GROUP.at(span, message, notes=notes, help=help))
-    elif group < 2:
-        message = f"`{env.name}` has one conversation about a prompt, which is no better than others"
-        help = "write `group: 8`, say, in its `chat`"
-        sink.add(conversation_rules.GROUP.at(env.span, message, help=help))
     return Estimation(GROUP_ADVANTAGE, {}, {}, "batch")
 
 

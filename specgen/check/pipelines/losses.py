@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss, CoefficientPart
@@ -218,8 +219,8 @@ def _is_number(param: Parameter, node: object) -> bool:
 
 
 def _draws(value: ForwardValue) -> bool:
-    """Whether a value is drawn; the entropy and the divergence of some distributions are estimated from draws."""
-    estimated = isinstance(value, Read) and value.function in ("entropy", "kl")
+    """Whether a value is drawn; entropies and divergences of some distributions are estimated from draws."""
+    estimated = isinstance(value, Read) and DISTRIBUTION_FUNCTIONS[value.function].counts
     return estimated or isinstance(value, Draw | Noise | Bernoulli | Chosen)
 
 

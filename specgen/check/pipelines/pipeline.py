@@ -23,6 +23,7 @@ from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
+from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
@@ -101,7 +102,7 @@ class _Pipeline:
         if pipeline.data is not None:
             data = DataReader(
                 *(self.file, self.path, pipeline, self.numbers, self.sink),
-                chats=env is not None and env.chat is not None,
+                chats=self._talks(env),
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
@@ -289,6 +290,12 @@ class _Pipeline:
             )
         return not missing
 
+    def _talks(self, env: PipelineEnv | None) -> bool:
+        """Whether this is around conversations; where the environment has mistakes, its networks say it."""
+        if env is not None:
+            return env.chat is not None
+        return any(body.causal_lm is not None for body in self.pipeline.networks.values())
+
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
         weighing = next((loss for loss in losses if is_on_policy(loss)), None)
@@ -296,6 +303,8 @@ class _Pipeline:
             span = self.file.key_span(*self.path, "data")
             message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
+            if any(isinstance(network.head, ModelHead) for network in weighing.networks):
+                help = "write `on_policy: {num_envs: 64}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
         if isinstance(data, ReplayData) and data.sampler == "prioritized":
             self._check_priorities(losses, data)

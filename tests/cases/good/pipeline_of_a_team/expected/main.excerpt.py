@@ -51,7 +51,6 @@ class Pushing:
         ("robot", "action"),
         ("robot", "advantage"),
         ("robot", "value_target"),
-        ("robot", "state_value"),
         ("robot", "action_log_prob"),
     )
 
