@@ -23,7 +23,11 @@ from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first
-from specgen.check.losses.unused import report_unread_values, report_unused_targets
+from specgen.check.losses.unused import (
+    report_parts_without_entropies,
+    report_unread_values,
+    report_unused_targets,
+)
 from specgen.check.losses.updates import updates_buffer
 from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
@@ -132,6 +136,8 @@ class LossChecker:
             targets, masked = self.calls.targets, self.outputs.masked
             report_unused_targets(self.file, self.path, self.loss, networks, targets, self.sink)
             report_unread_values(self.file, self.path, self.loss, masked, self.sink)
+            found, coefficients = self.calls.values.found, self.declared.coefficients
+            report_parts_without_entropies(self.file, self.path, coefficients, found, self.sink)
         if not self.sink.has_errors:
             parts = LossToLint(
                 self.file,

@@ -1,10 +1,11 @@
-"""What a loss computes or keeps and nothing reads: values under `let`, target parameters."""
+"""What a loss computes or keeps and nothing reads: values under `let`, target parameters, parts of an action."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from specgen.check.losses.model import LossNetwork
+from specgen.check.losses.forward import Forward, Read, parts_of
+from specgen.check.losses.model import Coefficient, LossNetwork
 from specgen.check.unread import all_reads, report_unread
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import losses as rules
@@ -52,5 +53,27 @@ def report_unused_targets(
                     file.key_span(*path, "networks", network.name, "target"),
                     f"nothing calls `{network.name}.target`",
                     help=f"call {network.name}.target(next), or remove `target`",
+                )
+            )
+
+
+def report_parts_without_entropies(
+    file: SchemaFile,
+    path: tuple[str, ...],
+    coefficients: Mapping[str, Coefficient],
+    found: Iterable[Forward],
+    sink: Sink,
+) -> None:
+    """Report numbers of parts of an action where no `entropies` is among the values found: nothing tells which parts there are."""
+    reads = (part for made in found for part in parts_of(made.value) if isinstance(part, Read))
+    if any(read.function == "entropies" for read in reads):
+        return
+    for one in coefficients.values():
+        if one.by_part:
+            sink.add(
+                rules.PARAM_FORM.at(
+                    file.key_span(*path, "params", one.name, "by_part"),
+                    f"`{one.name}` is one for each part of an action, and nothing reads the parts",
+                    help="weigh `entropies(…)` of a policy with it, or leave `by_part` out",
                 )
             )
