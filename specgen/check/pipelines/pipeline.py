@@ -42,6 +42,7 @@ from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_networks import NetworkBody
 from specgen.values import dataclass
 
 
@@ -294,7 +295,8 @@ class _Pipeline:
         """Whether this is around conversations; where the environment has mistakes, its networks say it."""
         if env is not None:
             return env.chat is not None
-        return any(body.causal_lm is not None for body in self.pipeline.networks.values())
+        bodies = self.pipeline.networks.values()
+        return any(isinstance(body, NetworkBody) and body.causal_lm is not None for body in bodies)
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
