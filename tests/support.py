@@ -56,6 +56,22 @@ KNOWN_OF_LIBRARY = LibraryMemo()
 without is checked case by case (`tests/project/test_cases_from_the_store.py`)."""
 
 
+class WithLibrary:
+    """A memo, beside which everything is known of the library's files."""
+
+    def __init__(self, memo: compile_project.Memo) -> None:
+        self.memo = memo
+
+    def get(self, kind: Kind, key: str) -> Any:
+        """What is known of the library, or what the memo has."""
+        known = KNOWN_OF_LIBRARY.get(kind, key)
+        return self.memo.get(kind, key) if known is None else known
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep it in the memo."""
+        self.memo.put(kind, key, value)
+
+
 _SHAPES = re.compile(r'\[Tensor, "[^"]*"\]')
 """What jaxtyping reads as a shape, and a linter as the name of a type."""
 

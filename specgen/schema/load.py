@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import time_limit_help
-from specgen.schema.loss import DROP
+from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.module import Module
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.values import dataclass
@@ -70,7 +70,7 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
         The file's declarations, or ``None`` when their shape is wrong (each fault is in `sink`).
     """
     try:
-        module = Module.model_validate(_without_drops(to_data(root)))
+        module = Module.model_validate(_without_drops(to_data(root)), context=NOTHING_DROPPED)
     except ValidationError as failure:
         places = _by_place(root, failure)
         misspelt = {

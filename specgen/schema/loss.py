@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    Tag,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from specgen.schema.fields import Declaration, DeclaredClass, Expression, Number, Param, text_or_mapping
 
@@ -15,16 +23,20 @@ def _form(value: object) -> str:
 
 
 DROP = "drop"
-"""What a loss says of a section, entry or field that it does not take over from the loss that it extends."""
+"""What a loss or a pipeline says of a section, entry or field that it does not take over from the one that it extends."""
 
 
-def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
-    return value if value == DROP else validated(value)
+NOTHING_DROPPED = {"dropped": False}
+"""The context of a validation of what has no drops any more: the word is as wrong there as any other."""
+
+
+def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    return value if value == DROP and info.context != NOTHING_DROPPED else validated(value)
 
 
 T = TypeVar("T")
 Droppable = Annotated[SerializeAsAny[T], WrapValidator(_unless_dropped)]
-"""What a loss that extends another one may drop, in a schema that is written in Python.
+"""What a loss or a pipeline that extends another one may drop, in a schema that is written in Python.
 
 Checks never see the word: what is dropped is gone before they begin.
 """

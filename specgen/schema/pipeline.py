@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, SerializeAsAny, Tag, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import Discriminator, Field, Tag
 
 from specgen.schema.fields import Declaration, DeclaredClass, ParamField
+from specgen.schema.loss import Droppable
 from specgen.schema.pipeline_data import Data
 from specgen.schema.pipeline_networks import NetworkBody, Quantity
 from specgen.schema.pipeline_workers import Workers
@@ -19,10 +20,6 @@ from specgen.schema.pipeline_workers import Workers
 def names_losses(keys: Iterable[str]) -> bool:
     """Whether the keys of `loss:` are names of losses, `{agent: {ClipPPOLoss: {}}}`, and not the class of the only one."""
     return any(key[:1].islower() for key in keys)
-
-
-def _unless_dropped(value: object, validated: ValidatorFunctionWrapHandler) -> object:
-    return value if value == "drop" else validated(value)
 
 
 class EpsilonGreedy(Declaration):
@@ -186,10 +183,7 @@ def _optimizer_form(value: object) -> str:
 
 
 OptimizerField = Annotated[
-    Annotated[OptimizerGroup, Tag("one")]
-    | Annotated[
-        dict[str, Annotated[SerializeAsAny[OptimizerGroup], WrapValidator(_unless_dropped)]], Tag("several")
-    ],
+    Annotated[OptimizerGroup, Tag("one")] | Annotated[dict[str, Droppable[OptimizerGroup]], Tag("several")],
     Discriminator(_optimizer_form),
 ]
 
@@ -307,18 +301,14 @@ class Pipeline(DeclaredClass):
     abstract: bool = False
     env: EnvArguments | None = None
     params: dict[str, ParamField] = Field(default_factory=dict)
-    networks: dict[str, Annotated[SerializeAsAny[NetworkBody], WrapValidator(_unless_dropped)]] = Field(
-        default_factory=dict
-    )
+    networks: dict[str, Droppable[NetworkBody]] = Field(default_factory=dict)
     policy: Acting | None = None
     loss: dict[str, dict[str, Any]] | None = None
     terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None
     workers: Workers | None = None
-    reward: dict[str, Annotated[SerializeAsAny[Bonus], WrapValidator(_unless_dropped)]] = Field(
-        default_factory=dict
-    )
+    reward: dict[str, Droppable[Bonus]] = Field(default_factory=dict)
     target_updater: TargetUpdate | None = None
     optimizer: OptimizerField | None = None
     evaluate: Evaluate | None = None

@@ -15,6 +15,7 @@ from specgen.check.programs.env import EnvPrograms
 from specgen.compile_file import read_file
 from specgen.diagnostics import Sink
 from specgen.link import Linked, content_of
+from specgen.memo import Memory
 from specgen.program import verify as verifier
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Program
@@ -22,7 +23,7 @@ from specgen.program.verify import verify
 from specgen.program.walk import targets
 from specgen.settings import Config
 from specgen.source.spaces import records_from_json
-from tests.support import KNOWN_OF_LIBRARY, LIBRARY, library_records
+from tests.support import LIBRARY, WithLibrary, library_records
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -68,6 +69,9 @@ def compiled_programs() -> tuple[Program, ...]:
         found.setdefault((program.name, made, len(program.inputs)), verify(program, **kwargs))
         return program
 
+    memo = WithLibrary(
+        Memory()
+    )  # no module is made of what is planned here: nobody else may take it for known
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verifier, "verify", note)
         patch.setattr(compile_file, "render_modules", lambda plans: {})
@@ -86,6 +90,6 @@ def compiled_programs() -> tuple[Program, ...]:
                 config,
                 gymnasium={**library_records(), **records},
                 library=LIBRARY,
-                memo=KNOWN_OF_LIBRARY,
+                memo=memo,
             )
     return tuple(found.values())

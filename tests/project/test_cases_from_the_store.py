@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from specgen.memo import Kind
 from specgen.project.store import Store
 from specgen.settings import Config
 from tests.compiled_cases import FOLDERS, compiled_case, folders_of, records_of
 from tests.project.test_incremental import assert_same
 from tests.sizes import THOROUGH
-from tests.support import KNOWN_OF_LIBRARY, LIBRARY, compile_sources
-
-
-class WithLibrary:
-    """A store, beside which everything is known of the library's files."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def get(self, kind: Kind, key: str) -> Any:
-        known = KNOWN_OF_LIBRARY.get(kind, key)
-        return self.store.get(kind, key) if known is None else known
-
-    def put(self, kind: Kind, key: str, value: Any) -> None:
-        self.store.put(kind, key, value)
-
+from tests.support import LIBRARY, WithLibrary, compile_sources
 
 FROM_NOTHING = {*(FOLDERS if THOROUGH else FOLDERS[::8])}
 """Cases that begin with nothing known, so that all files of the library go through the store, too. For the others

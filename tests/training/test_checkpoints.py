@@ -198,3 +198,34 @@ def test_rows_of_a_buffer_are_written_once(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint-1").exists()
     checkpoints.load({"buffer": other})
     assert torch.equal(other[:], torch.cat([torch.arange(300_000), torch.arange(10)]))
+
+
+def test_what_cannot_be_synchronised_leaves_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronise, calls = os.fsync, 0
+
+    def failing(file: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fails:
+            raise OSError(28, "No space left on device")
+        synchronise(file)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    for fails in range(1, 100):
+        folder = tmp_path / str(fails)
+        folder.mkdir()
+        calls = -100
+        checkpoints = Checkpoints(folder, keep=1)
+        checkpoints.save(10, {"number": 1}, {"buffer": buffer_of(1)})
+        calls = 0
+        try:
+            checkpoints.save(20, {"number": 2}, {"buffer": buffer_of(2)})
+        except OSError:
+            assert checkpoints.kept == Checkpoints(folder, keep=1).kept
+            number, rows = rows_of(checkpoints)
+            assert rows == [number]
+            checkpoints.save(30, {"number": 3}, {"buffer": buffer_of(3)})
+            assert rows_of(Checkpoints(folder, keep=1)) == (3, [3])
+        else:
+            break
+    assert fails > 5

@@ -49,6 +49,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "DeviceCastTransform": lambda: transforms.DeviceCastTransform("cpu"),
     "ExpandAs": lambda: transforms.ExpandAs("done", "position", "over"),
     "FiniteTensorDictCheck": lambda: transforms.FiniteTensorDictCheck(),
+    "FixedNorm": lambda: transforms.FixedNorm(torch.ones(3), torch.full((3,), 2.0), ["position"]),
     "FunctionTransform": lambda: transforms.FunctionTransform(unchanged),
     "Hash": lambda: transforms.Hash(["position"], ["hash"]),
     "ModuleTransform": lambda: transforms.ModuleTransform(module_factory=half),
@@ -60,6 +61,7 @@ EVERY: dict[str, Callable[[], Transform]] = {
     "TerminateTransform": lambda: transforms.TerminateTransform(far),
     "Timer": lambda: transforms.Timer(),
     "UnaryTransform": lambda: transforms.UnaryTransform(["position"], ["square"], fn=square),
+    "VecNormV2": lambda: transforms.VecNormV2(["position"]),
 }
 # Base classes, transforms of recorded data, those that need pictures or a Ray cluster: they have tests of their own.
 OTHERS = {
@@ -125,10 +127,12 @@ def test_around_groups(name: str) -> None:
     if name in (
         "ConditionalSkip",
         "ExpandAs",
+        "FixedNorm",
         "Hash",
         "ModuleTransform",
         "UnaryTransform",
         "TerminateTransform",
+        "VecNormV2",
     ):
         pytest.skip("reads the position of the walk")
     check_env_specs(TransformedEnv(Team(2), made))

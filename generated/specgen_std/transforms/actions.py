@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f726eb53d16e53ae66f9ab682cac4a3ea99a4669ecaf61a8d78bdef7e3852783
+# specgen: sha256=b096ce2ad09d34d4647a05102f7bd835b398f9c2644cd348ed8e6b30606f056a
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def action_scaling_map_shown(loc: Tensor, scale: Tensor, taken: Tensor) -> Tenso
         taken: floats [*batch, ...].
     """
     # transforms.ActionScaling.map
-    return ((taken - loc) / scale if scale is not None else taken) if loc is not None else taken
+    return (taken - loc) / scale
 
 
 def action_scaling_outer_scaled(loc: Tensor, scale: Tensor, action: Tensor) -> Tensor:

@@ -47,9 +47,7 @@ class Checkpoints:
             raise ValueError(f"keep must be at least 1, found {keep}")
         self.folder = folder
         self.keep = keep
-        manifest = folder / _MANIFEST
-        named = json.loads(manifest.read_text(encoding="utf-8"))["kept"] if manifest.is_file() else []
-        self.kept: list[Path] = [folder / name for name in named]
+        self.kept = self._named()
 
     @property
     def last(self) -> Path | None:
@@ -87,10 +85,13 @@ class Checkpoints:
         sync_folder(self.folder)
         earlier = [path for path in self.kept if _count(path) != _count(target)]
         kept = [*earlier, target][-self.keep :]
-        replace_file(
-            self.folder / _MANIFEST, (json.dumps({"kept": [path.name for path in kept]}) + "\n").encode()
-        )
-        self.kept = kept
+        named = json.dumps({"kept": [path.name for path in kept]}) + "\n"
+        try:
+            replace_file(self.folder / _MANIFEST, named.encode())
+        finally:
+            self.kept = (
+                self._named()
+            )  # it may have been replaced, though its folder could not be synchronised
         self._remove_unnamed()
         return target
 
@@ -107,6 +108,12 @@ class Checkpoints:
             buffer.loads(self.last / name)
         state: dict[str, Any] = restored_state(plain)
         return state
+
+    def _named(self) -> list[Path]:
+        """Those that the file names, oldest first."""
+        manifest = self.folder / _MANIFEST
+        named = json.loads(manifest.read_text(encoding="utf-8"))["kept"] if manifest.is_file() else []
+        return [self.folder / name for name in named]
 
     def _free_name(self, frames: int) -> Path:
         """A name that no kept checkpoint has; one of the same count is there until the new one is."""

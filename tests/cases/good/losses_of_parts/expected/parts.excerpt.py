@@ -69,7 +69,6 @@ class BonusLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
-        keys = self.tensor_keys
         actor_network = self.functional_network("actor_network")
         # losses.BonusLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
