@@ -27,12 +27,9 @@ class FileText:
 
     def span(self, start: int, end: int) -> Span:
         """The span of the characters from `start` up to, not including, `end`."""
-        starts, length = self._starts, len(self.text)
-        start = min(max(start, 0), length)
-        end = min(max(start, end), length)
-        line = bisect_right(starts, start)
-        end_line = bisect_right(starts, end, line - 1)
-        return Span(self.path, line, start - starts[line - 1] + 1, end_line, end - starts[end_line - 1] + 1)
+        line, column = self.position(start)
+        end_line, end_column = self.position(max(start, end))
+        return Span(self.path, line, column, end_line, end_column)
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1, of the character at `offset`."""

@@ -20,6 +20,9 @@ from specgen_runtime.random_state import load_generator
 
 __all__ = ["env_state", "load_env_state"]
 
+_EXTRA = "extra_state"
+"""Under which the states of generators have what an environment keeps besides."""
+
 
 def env_state(env: EnvBase[Any, Any], root: TensorDictBase) -> dict[str, Any]:
     """The state of an environment between two steps.
@@ -100,9 +103,6 @@ def set_generator_states(env: EnvBase[Any, Any], states: Mapping[str, Any]) -> N
                 load_generator(generator, states[name])
             else:
                 generator.bit_generator.state = states[name]
-
-
-_EXTRA = "extra_state"
 
 
 def _has_extra_state(env: EnvBase[Any, Any]) -> bool:

@@ -89,9 +89,8 @@ class Checkpoints:
         try:
             replace_file(self.folder / _MANIFEST, named.encode())
         finally:
-            self.kept = (
-                self._named()
-            )  # it may have been replaced, though its folder could not be synchronised
+            # The file may be the new one even where its folder could not be synchronised.
+            self.kept = self._named()
         self._remove_unnamed()
         return target
 

@@ -167,9 +167,8 @@ class KeptMoments:
             raise RuntimeError(f"VecNormV2 has {missing[0]!r}, which is not in what is loaded")
         state = dict(state)
         for name, held in list(self._statistics.values.items()):
-            if (
-                name.startswith(PARTS[-1]) and state[name].ndim != held.ndim
-            ):  # one number for all rows is TorchRL's
+            # One number for all rows is TorchRL's.
+            if name.startswith(PARTS[-1]) and state[name].ndim != held.ndim:
                 if not state[name].ndim:
                     state[name] = state[name].expand(held.shape)
                 elif not held.ndim and not self._fixed:

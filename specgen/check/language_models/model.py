@@ -61,6 +61,10 @@ class CheckedLanguageModel:
     span: Span = field(compare=False)
     places: Mapping[str, Span] = field(default_factory=dict, compare=False)
 
+    def is_same(self, other: CheckedLanguageModel) -> bool:
+        """Whether both are one declaration."""
+        return (self.module, self.name) == (other.module, other.name)
+
     @property
     def maker(self) -> str:
         """The generated function that makes it."""

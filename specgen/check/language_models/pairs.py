@@ -38,11 +38,7 @@ def check_pair(
             "gradients do not cross the processes of `use_ray_service`, and `detach: false` asks for them"
         )
         sink.add(rules.GRADIENTS_ACROSS_ACTORS.at(span("detach"), message, help="leave one of the two out"))
-    if (
-        policy is not None
-        and reference is not None
-        and (policy.module, policy.name) == (reference.module, reference.name)
-    ):
+    if policy is not None and reference is not None and policy.is_same(reference):
         message = f"`{policy.name}` is its own reference: the penalty is always 0"
         help = f"declare a second model: `reference: {{like: {policy.name}, frozen: true}}`"
         sink.add(rules.REFERENCE_IS_POLICY.at(span("ref_model"), message, help=help))

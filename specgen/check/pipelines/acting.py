@@ -44,7 +44,7 @@ class ActingReader:
         chosen = self._networks(losses)
         if not chosen:
             return None
-        talks = any(isinstance(one.head, ModelHead) for one in chosen)  # and explores by drawing its tokens
+        talks = any(one.language_model is not None for one in chosen)  # and explores by drawing its tokens
         exploration = None if talks else self._exploration(chosen)
         random_frames = self.numbers.setting("policy", "random_frames")
         weighing = next((loss for loss in losses if is_on_policy(loss)), None)

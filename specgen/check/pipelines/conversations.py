@@ -9,7 +9,6 @@ from specgen.check.language_models.pairs import check_pair
 from specgen.check.language_models.transforms import ModelInstance
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
@@ -65,21 +64,23 @@ class ConversationsCheck:
             limits: when it ends; None where that has mistakes.
         """
         self._refuse_what_is_not_there()
-        networks = [one for loss in losses for one in loss.networks if isinstance(one.head, ModelHead)]
+        models = [
+            one.language_model for loss in losses for one in loss.networks if one.language_model is not None
+        ]
         for loss, values in zip(losses, given, strict=True):
             self._check_loss(loss, values)
-        if not networks:
+        if not models:
             return
         for env in self.envs:
-            self._check_models(env, networks)
+            self._check_models(env, models)
             if env.chat is not None and env.chat.source is None:
                 message = f"`{env.name}` has no source of prompts that conversations could begin with"
                 help = "write `source: package.module:function` in its `chat`"
                 self.sink.add(model_rules.NO_PROMPTS.at(env.span, message, help=help))
-        self._check_device(networks[0])
+        self._check_device(models[0])
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")
-            self._check_width(networks[0], data)
+            self._check_width(models[0], data)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
@@ -127,8 +128,8 @@ class ConversationsCheck:
         if not is_on_policy(loss):
             return
         for network in loss.networks:
-            if isinstance(network.head, ModelHead):
-                self._check_truncation(loss, network, network.head.model)
+            if network.language_model is not None:
+                self._check_truncation(loss, network, network.language_model)
         reward = self.env.entries.get("reward")
         if reward is not None and reward.type.shape:
             message = f"`{self.env.name}` gives a reward for each of {reward.type.shape[-1]} tokens, and `{loss.loss.name}` compares answers"
@@ -148,12 +149,10 @@ class ConversationsCheck:
         help = f"leave out `{field}` in `{model.name}`"
         self.sink.add(rules.TRUNCATED.at(span, message, notes=notes, help=help))
 
-    def _check_models(self, env: PipelineEnv, networks: Sequence[PipelineNetwork]) -> None:
+    def _check_models(self, env: PipelineEnv, acting: Sequence[CheckedLanguageModel]) -> None:
         """Report models of a chain that are neither frozen nor act, and pairs that are known only here."""
-        acting = [one.head.model for one in networks if isinstance(one.head, ModelHead)]
-        known = {(one.module, one.name) for one in acting}
         for model in env.models:
-            if not model.frozen and (model.module, model.name) not in known:
+            if not model.frozen and not any(model.is_same(one) for one in acting):
                 message = f"`{env.name}` runs `{model.name}`, and `{acting[0].name}` acts and learns"
                 notes = [Note("it is declared here", model.span)]
                 help = f"write `{acting[0].name}` in the chain, or `frozen: true` in `{model.name}`"
@@ -164,9 +163,8 @@ class ConversationsCheck:
                 instance.transform, models, instance.keys, instance.params, lambda _: env.span, self.sink
             )
 
-    def _check_device(self, network: PipelineNetwork) -> None:
-        assert isinstance(network.head, ModelHead)
-        model, said = network.head.model, self.pipeline.device
+    def _check_device(self, model: CheckedLanguageModel) -> None:
+        said = self.pipeline.device
         if model.device is None or not isinstance(said, str) or said == model.device:
             return
         message = f"`{model.name}` is on {model.device}, and the training on {said}"
@@ -183,9 +181,7 @@ class ConversationsCheck:
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
 
-    def _check_width(self, network: PipelineNetwork, data: OnPolicyData) -> None:
-        assert isinstance(network.head, ModelHead)
-        model = network.head.model
+    def _check_width(self, model: CheckedLanguageModel, data: OnPolicyData) -> None:
         if data.num_steps.default == 1 or model.pad_to is not None:
             return
         message = f"rows of `{model.name}` have another width in each of {data.num_steps.default} steps"

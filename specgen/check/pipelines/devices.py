@@ -8,7 +8,6 @@ from typing import Literal
 
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.model import Devices, PipelineLoss
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import devices as rules
@@ -31,8 +30,8 @@ def read_devices(
     """
     declared = pipeline.device
     if declared is None:
-        heads = (network.head for loss in losses for network in loss.networks)
-        said = next((one.model.device for one in heads if isinstance(one, ModelHead)), None) or "cpu"
+        models = (network.language_model for loss in losses for network in loss.networks)
+        said = next((model.device for model in models if model is not None), None) or "cpu"
         return Devices(said, said, said, said)
     if isinstance(declared, str):
         _check_name(declared, file.span(*path, "device"), sink)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
+from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
 from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import Head
+from specgen.check.pipelines.heads_model import Head, ModelHead
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.workers_model import CollectingWorkers
@@ -100,6 +101,11 @@ class PipelineNetwork:
     def attribute(self) -> str:
         """The attribute of the parts, and the function that makes it."""
         return self.name.replace(".", "_")
+
+    @property
+    def language_model(self) -> CheckedLanguageModel | None:
+        """The language model that it is; None of one with layers."""
+        return self.head.model if isinstance(self.head, ModelHead) else None
 
 
 @dataclass(frozen=True)

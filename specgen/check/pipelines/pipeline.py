@@ -23,7 +23,6 @@ from specgen.check.pipelines.envs import environment
 from specgen.check.pipelines.episodes import check_episodes, check_evaluation, check_target_entropy
 from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
@@ -305,7 +304,7 @@ class _Pipeline:
             span = self.file.key_span(*self.path, "data")
             message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
-            if any(isinstance(network.head, ModelHead) for network in weighing.networks):
+            if any(network.language_model is not None for network in weighing.networks):
                 help = "write `on_policy: {num_envs: 64}`"
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
         if isinstance(data, ReplayData) and data.sampler == "prioritized":

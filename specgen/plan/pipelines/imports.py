@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.imported import Import
@@ -106,8 +105,8 @@ def pipeline_imports(pipeline: CheckedPipeline, module: str) -> dict[str, Import
     own += [(loss.loss.module, loss.loss.name) for loss in pipeline.losses]
     own += [(loss.loss.module, output_of(loss)) for loss in pipeline.losses]
     own += [(one.module, one.maker) for one in further_models(pipeline)]
-    heads = [network.head for network in pipeline.networks]
-    own += [(one.model.module, one.model.maker) for one in heads if isinstance(one, ModelHead)]
+    acting = [one.language_model for one in pipeline.networks]
+    own += [(one.module, one.maker) for one in acting if one is not None]
     made = {name: Import(origin, name) for origin, name in own if origin != module}
     stand = [one.layers for one in trunks_of(pipeline.networks)]
     stand += [one.layers for one in pipeline.networks]

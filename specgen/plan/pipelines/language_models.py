@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.model import CheckedPipeline, PipelineNetwork
 from specgen.code import Code, using
 from specgen.plan.pipelines.devices import device_of
@@ -14,7 +13,7 @@ from specgen.plan.pipelines.devices import device_of
 
 def language_models(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
     """The networks that are language models."""
-    return tuple(one for one in pipeline.networks if isinstance(one.head, ModelHead))
+    return tuple(one for one in pipeline.networks if one.language_model is not None)
 
 
 def further_models(pipeline: CheckedPipeline) -> tuple[CheckedLanguageModel, ...]:
@@ -28,17 +27,19 @@ def further_models(pipeline: CheckedPipeline) -> tuple[CheckedLanguageModel, ...
     return tuple(found.values())
 
 
-def acting_model(pipeline: CheckedPipeline, network: PipelineNetwork, head: ModelHead) -> Iterator[Code]:
+def acting_model(
+    pipeline: CheckedPipeline, network: PipelineNetwork, model: CheckedLanguageModel
+) -> Iterator[Code]:
     """The statements that make a model that acts, which draws from a generator of its own."""
     place = f"self.{device_of(pipeline, 'policy')}"
     name = f"self.{network.attribute}"
-    yield using(f"{name} = {head.model.maker}(device={place})", head.model.maker)
+    yield using(f"{name} = {model.maker}(device={place})", model.maker)
     yield using(f"{name}.generator = self.exploring")
 
 
 def further_model(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> Code:
     """The statement that makes a reference: where the policy is, unless it says another device."""
-    mine = [one.head.model.device for one in language_models(pipeline) if isinstance(one.head, ModelHead)]
+    mine = [one.language_model.device for one in pipeline.networks if one.language_model is not None]
     here = model.device is None or model.device in mine
     place = f"device=self.{device_of(pipeline, 'policy')}" if here else ""
     return using(f"self.{model.maker} = {model.maker}({place})", model.maker)
@@ -47,7 +48,7 @@ def further_model(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> Cod
 def scoring(network: PipelineNetwork) -> str:
     """What a loss is given of a model that acts: it with the same weights, which scores the tokens of answers."""
     made = f"self.{network.attribute}"
-    if not isinstance(network.head, ModelHead):
+    if network.language_model is None:
         return made
     return f'{made}.get_new_version(generate=False, input_mode="tokens")'
 
@@ -61,10 +62,11 @@ def given_to(pipeline: CheckedPipeline, env: PipelineEnv) -> Iterator[str]:
 
 def _learning(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> PipelineNetwork | None:
     """The network that a model of a chain is, if it learns."""
-    for one in language_models(pipeline):
-        if isinstance(one.head, ModelHead) and (one.head.model.module, one.head.model.name) == (
-            model.module,
-            model.name,
-        ):
-            return one
-    return None
+    return next(
+        (
+            one
+            for one in pipeline.networks
+            if one.language_model is not None and one.language_model.is_same(model)
+        ),
+        None,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specgen.check.pipelines.acting import draws
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
+from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
 from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork, PipelineOptimizer
 from specgen.code import Code, using
@@ -58,8 +58,8 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
         made = call_of_trunk(trunk)
         yield made_part(trunk.name, using(f"{made}.to({learning}){_frozen(trunk)}", *made.uses))
     for network in pipeline.networks:
-        if isinstance(network.head, ModelHead):
-            yield from acting_model(pipeline, network, network.head)
+        if network.language_model is not None:
+            yield from acting_model(pipeline, network, network.language_model)
             continue
         made = call_of(network, "drawing" if drawing and apart else "exploring")
         yield _network(pipeline, network, using(f"{made}.to({learning}){_frozen(network)}", *made.uses))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, snake
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
 from specgen.code import using
@@ -57,7 +56,7 @@ def _functions(pipeline: CheckedPipeline, config: str) -> Iterator[FunctionPlan]
     for trunk in trunks_of(pipeline.networks):
         yield trunk_function(trunk, users_of(trunk, pipeline.networks), config)
     for network in pipeline.networks:
-        if not isinstance(network.head, ModelHead):  # which the module of models makes
+        if network.language_model is None:  # which the module of models makes
             yield network_function(network, config)
 
 
