@@ -46,6 +46,7 @@ def format_python(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ruff() -> str:
-    from ruff import find_ruff_bin  # type: ignore[import-untyped]
+    # here in every version that `pyproject.toml` allows; `ruff` itself has the function since 0.16
+    from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 
     return str(find_ruff_bin())
