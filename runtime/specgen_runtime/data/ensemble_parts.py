@@ -175,7 +175,9 @@ class SamplerEnsemble(Sampler):
             places = (members == member).nonzero()[:, 0].tolist()
             # All groups of a member are drawn by one call.
             index, info = self._drawn(member, storage, size * len(places))
-            for place, rows in zip(places, index.unflatten(0, (len(places), size)), strict=True):
+            for place, rows in zip(
+                places, index.reshape(len(places), size, *index.shape[1:]).unbind(0), strict=True
+            ):
                 at = size * places.index(place)
                 drawn[place] = (rows, {key: value[at : at + size] for key, value in info.items()})
         rows = torch.stack([index for index, _ in drawn])
