@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=6457cf702ed2233dee77f48fa52677f9a98edcbe15438704fef50ba8f2650e56
+# specgen: sha256=65c1d58f4b38a3b014a43dd4fb6192355fb1d8e64854cd7cda948bdd42c074d1
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PPORNDMountainCarConfig:
     """all random numbers follow from it"""
     agent_clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     agent_critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -85,7 +85,7 @@ class PPORNDMountainCarConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("agent_clip_epsilon", self.agent_clip_epsilon, at_least=0)
+        float_param("agent_clip_epsilon", self.agent_clip_epsilon, at_least=0, below=1)
         float_param("agent_critic_coeff", self.agent_critic_coeff, above=0)
         float_param("agent_entropy_coeff", self.agent_entropy_coeff, at_least=0)
         float_param("novelty_update_fraction", self.novelty_update_fraction, at_least=0, at_most=1)

@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG618: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -169,4 +169,42 @@ envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
 ```
 """,
     without="RuntimeError at the first reset, behind the loading of the models.",
+)
+
+SAME_NAME = Rule(
+    "SG619",
+    "two models of one name",
+    """\
+A training keeps each model that its environments run under the name of that, `parts.reference_model`. Two files may each declare
+a model of a name; where a training meets both, one of them is called otherwise.
+
+```yaml
+env: ChatTrain  # runs `reference` of one file
+evaluate: {env: ChatAsked}  # runs `reference` of another
+```
+
+```yaml
+env: ChatTrain  # runs `reference`
+evaluate: {env: ChatAsked}  # runs `base`
+```
+""",
+    without="The second one takes the place of the first, and penalties are distances to another model.",
+)
+
+NO_REWARD = Rule(
+    "SG620",
+    "conversations that nothing rewards",
+    """\
+Without `reward` in its `chat` an environment gives 0 for every conversation. No answer is better than another one, and an
+evaluation says nothing.
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+```
+""",
+    without="Advantages are all 0: the training runs to its end, and nothing is learned.",
 )

@@ -19,7 +19,7 @@ def language_models(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
 def further_models(pipeline: CheckedPipeline) -> tuple[CheckedLanguageModel, ...]:
     """The models that the environments run besides: references."""
     found = {
-        model.name: model
+        (model.module, model.name): model
         for env in (pipeline.env, pipeline.eval_env)
         for model in env.models
         if _learning(pipeline, model) is None
