@@ -67,5 +67,7 @@ def test_slices_divide_batches() -> None:
 
 
 def test_a_slice_is_there_when_the_first_is_drawn() -> None:
-    with pytest.raises(ValueError, match="warm_up_frames must be at least num_envs \\* slice_length, got 100"):
+    with pytest.raises(
+        ValueError, match="warm_up_frames must be at least num_envs \\* slice_length, got 100"
+    ):
         small_config(dqn_cartpole_gru, num_envs=20, slice_length=10, batch_size=100, warm_up_frames=100)
