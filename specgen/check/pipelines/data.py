@@ -165,11 +165,21 @@ class DataReader:
         if warm_up is None:
             usual = batch_size.default if recorded is None else 0
             warm_up = self.numbers.default("warm_up_frames", usual)
-        self._compare(capacity, batch_size, "a buffer of {} frames holds no batch of {}")
-        if recorded is None:
-            self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet")
-        self._compare(capacity, warm_up, "a buffer of {} frames never holds the {} of the warm-up")
         sampler, numbers = self._sampler(kind, declared)
+        length = numbers.get("slice_length")
+        first = (
+            batch_size.default
+            if length is None
+            else max(batch_size.default, num_envs.default * length.default)
+        )
+        self._compare(
+            capacity, batch_size, "a buffer of {} frames holds no batch of {}", 10 * batch_size.default
+        )
+        if recorded is None:
+            self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet", first)
+        if capacity.default >= batch_size.default:
+            text = "a buffer of {} frames never holds the {} of the warm-up"
+            self._compare(capacity, warm_up, text, warm_up.default)
         made = ReplayData(
             num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, n_step=n_step,
             recorded=recorded, **numbers,
@@ -212,7 +222,7 @@ class DataReader:
             help = f"write {max(1, round(data.batch_size.default / steps)) * steps}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(data.batch_size.span, message, notes=notes, help=help))
         needed = data.num_envs.default * steps
-        if data.warm_up_frames.default < needed:
+        if data.batch_size.default <= data.warm_up_frames.default < needed:  # fewer are reported already
             message = f"after {data.warm_up_frames.default} frames no environment has done {steps} steps"
             help = f"write `warm_up_frames: {max(needed, 10 * steps)}` or more"
             self.sink.add(
@@ -230,11 +240,13 @@ class DataReader:
             )
             self.sink.add(data_rules.SLICES.at(span, message, notes=notes, help="write `sync: true`"))
 
-    def _compare(self, larger: Setting, smaller: Setting, message: str) -> None:
+    def _compare(self, larger: Setting, smaller: Setting, message: str, enough: float) -> None:
+        """Report a number that is smaller than another one; `enough` is what would do."""
         if larger.default < smaller.default:
             notes = [Note("the other number", smaller.span)]
             text = message.format(larger.default, smaller.default)
-            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
+            help = f"write `{larger.name}: {enough}` or more"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes, help=help))
 
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")

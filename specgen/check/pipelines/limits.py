@@ -34,7 +34,7 @@ def read_limits(
     numbers: Numbers,
     sink: Sink,
 ) -> Limits | None:
-    """The limits of the pipeline at `path`; None after reporting a mistake.
+    """The limits of the pipeline at `path`; None after reporting a mistake, or where mistakes in its data leave them open.
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
@@ -47,7 +47,10 @@ def read_limits(
     if total is None:
         assert pipeline.stop is not None
         needed = "updates" if recorded else "frames"
-        if getattr(pipeline.stop, needed) is None:
+        either = (
+            data is None and pipeline.stop.updates is not None
+        )  # which of them counts, the data would say
+        if not either and getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
             sink.add(
