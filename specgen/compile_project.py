@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +19,7 @@ from specgen.emit.packages import PackagePlan, plan_packages
 from specgen.link import Job, Linked, Source, content_of, digest_of
 from specgen.memo import Memo, Memory
 from specgen.settings import Config, Library
+from specgen.source.imports import imported_by
 from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
@@ -146,12 +147,12 @@ class _Compilation:
         memo: Memo,
         workers: Workers | None,
     ) -> None:
-        self.sources = dict(sorted(sources.items()))
         foreign = (
             {f"{library.package}/{path}": text for path, text in library.sources.items()} if library else {}
         )
         self.own = sources.keys() - foreign.keys()
-        self.sources |= sorted(foreign.items())
+        self.sources: dict[str, Source] = {**dict(sorted(sources.items())), **dict(sorted(foreign.items()))}
+        self.contents: dict[str, str] = {}
         self.config = config
         self.records = records
         self.folders = folders
@@ -164,19 +165,8 @@ class _Compilation:
         self.texts: dict[str, str] = {}
 
     def run(self) -> Compiled:
-        check_files(self.own, self.config, self.project)
-        contents = {path: content_of(path, source) for path, source in self.sources.items()}
-        self._read(contents)
-        self.linked = Linked(
-            self.sources,
-            contents,
-            self.outlines,
-            self.own,
-            self.config,
-            self.records,
-            self.folders,
-            self.project,
-        )
+        self._read_with_imports()
+        self._link()
         known: dict[str, Result | None] = {
             path: self.memo.get("result", key) for path, key in self.linked.keys.items()
         }
@@ -184,13 +174,52 @@ class _Compilation:
             path: result for path, result in known.items() if result is not None and self._still_holds(result)
         }
         self._compile(self.linked.keys.keys() - self.results.keys())
+        if any(item.unseen for item in self.diagnostics) and self.contents.keys() != self.sources.keys():
+            # a file of the library that nobody imports may declare it: the help says so
+            self._read(self.sources.keys() - self.contents.keys())
+            self._link()
         found = tuple(self.linked.with_imports_named(self.diagnostics))
         if any(item.severity == "error" for item in found) or not self.linked.complete:
             return Compiled(diagnostics=settled(found))
         return Compiled(self._gather(), found)
 
-    def _read(self, contents: Mapping[str, str]) -> None:
-        """The outline of every file, of which `contents` has a digest."""
+    def _read_with_imports(self) -> None:
+        """Read the project, and of the library the files that are imported; all of it if something is not found.
+
+        Then a file that was meant may be among those that nobody imports.
+        """
+        wanted: Set[str] = self.own
+        while wanted:
+            self._read(wanted)
+            outlines = [self.outlines[path] for path in wanted if path in self.outlines]
+            targets = {
+                target
+                for outline in outlines
+                if outline.root is not None
+                for target in imported_by(outline.path, outline.root, self.sources)
+            }
+            found = self.sources.keys() if None in targets else {target for target in targets if target}
+            wanted = found - self.contents.keys()
+
+    def _link(self) -> None:
+        """Link what was read."""
+        self.project = Sink()
+        check_files(self.own, self.config, self.project)
+        self.linked = Linked(
+            self.sources,
+            self.contents,
+            self.outlines,
+            self.own,
+            self.config,
+            self.records,
+            self.folders,
+            self.project,
+        )
+
+    def _read(self, paths: Set[str]) -> None:
+        """The outlines of files, and a digest of each file."""
+        contents = {path: content_of(path, self.sources[path]) for path in sorted(paths)}
+        self.contents |= contents
         known: dict[str, Outline | None] = {
             path: self.memo.get("outline", content) for path, content in contents.items()
         }

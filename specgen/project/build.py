@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from specgen.compile_project import Compiled, Files, compile_sources
+from specgen.compile_project import Files, compile_sources
 from specgen.diagnostics import Diagnostic, Sink, internal_error, tidy, working_on
 from specgen.diagnostics.rules.gymnasium import NOT_RECORDED
 from specgen.diagnostics.rules.project import PYTHON_SCHEMA, UNREADABLE
@@ -165,31 +165,20 @@ class Workspace:
         strict: bool,
     ) -> Outcome:
         project, config = self.project, self.project.config
-        library = Library(PACKAGE, library_schemas()) if _uses_library(project, sources) else None
+        library = None if config.package == PACKAGE else Library(PACKAGE, library_schemas())
         lock = f"{config.schemas}/{model_lock.LOCK_NAME}"
         folders = model_lock.read_lock(project.root / lock, lock, sink)
         say(f"compiling {len(sources.schemas)} schema files")
-
-        def compile_with(library: Library | None) -> Compiled:
-            with Workers() as workers, _without_collection():
-                return compile_sources(
-                    sources.schemas,
-                    config,
-                    gymnasium=records,
-                    model_folders=folders,
-                    library=library,
-                    memo=self._store,
-                    workers=workers,
-                )
-
-        compiled = compile_with(library)
-        if (
-            library is None
-            and project.config.package != PACKAGE
-            and any(item.unseen for item in compiled.diagnostics)
-        ):
-            # A name that no file of the project has may be the standard library's: then the help says which file to import.
-            compiled = compile_with(Library(PACKAGE, library_schemas()))
+        with Workers() as workers, _without_collection():
+            compiled = compile_sources(
+                sources.schemas,
+                config,
+                gymnasium=records,
+                model_folders=folders,
+                library=library,
+                memo=self._store,
+                workers=workers,
+            )
         found = _merge(sink.items, compiled.diagnostics)
         shown = dict(sources.shown)
         if library is not None:
@@ -268,7 +257,7 @@ def _records(project: Project, sources: Sources, sink: Sink) -> dict[str, Record
 
 
 def _uses_library(project: Project, sources: Sources) -> bool:
-    """Whether any file may import the standard library; reading all of it takes time."""
+    """Whether any file may import the standard library, whose record takes time to read."""
     if project.config.package == PACKAGE:
         return False
     texts = (text if isinstance(text, str) else text.text for text in sources.schemas.values())

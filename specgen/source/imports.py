@@ -88,6 +88,14 @@ def declared(path: str, root: nodes.Mapping) -> Iterator[Declared]:
                 yield Declared(path, section, key, node)
 
 
+def imported_by(path: str, root: nodes.Mapping, files: Collection[str]) -> Iterator[str | None]:
+    """The file that each import of a file means; None for one that is none of `files`."""
+    node = root.get("import")
+    for item in node.items if isinstance(node, nodes.Sequence) else ():
+        written = item.text if isinstance(item, Scalar) and isinstance(item.value, str) else ""
+        yield next((file for file in _candidates_of(path, written) if file in files), None)
+
+
 def _imports_of(
     path: str, files: Mapping[str, nodes.Mapping], unreadable: Collection[str], sink: Sink
 ) -> list[tuple[str, Scalar]]:
@@ -123,7 +131,7 @@ def _target(
             IMPORT_FORM.at(item.span, message, help=f"write {written.lstrip('/').replace(chr(92), '/')}")
         )
         return None
-    candidates = _candidates(posixpath.dirname(path), written, _top(path))
+    candidates = _candidates_of(path, written)
     for candidate in candidates:
         if candidate in files:
             return candidate
@@ -141,6 +149,11 @@ def import_of(other: str, path: str) -> str:
     """How a file is written in the `import` of the one at `path`."""
     same = _top(other) == _top(path)
     return posixpath.relpath(_bare(other), posixpath.dirname(path) or ".") if same else _bare(other)
+
+
+def _candidates_of(path: str, written: str) -> tuple[str, ...]:
+    """The files that an import in the file at `path` may mean, the likeliest first."""
+    return _candidates(posixpath.dirname(path), written, _top(path))
 
 
 @lru_cache

@@ -77,7 +77,10 @@ def test_the_command_trains_and_the_reward_rises(
     log = read_log(tmp_path / "run" / "log.csv")
     assert [row["frames"] for row in log] == [96, 192, 288]
     assert log[-1]["share"] > log[0]["share"] + 0.1
-    assert all(row["return"] < row["share"] for row in log)  # by the penalty
+    assert all(
+        row["return"] == pytest.approx(row["share"] - 0.05 * row["kl_penalty"], abs=1e-5) for row in log
+    )
+    assert log[-1]["kl_penalty"] > log[0]["kl_penalty"] > 0
     assert log[-1]["evaluation"] > 0
     kept = {path.name for path in (tmp_path / "run").glob("checkpoint-*")}
     assert kept == {"checkpoint-256", "checkpoint-288"}

@@ -34,7 +34,7 @@ METHODS = {
 """The methods that TorchRL's losses have, too, with the terms that they compute."""
 
 OF_OTHER_NUMBERS = {
-    "CQLLoss": {"actor_loss": "loss_actor", "actor_bc_loss": "loss_actor_bc"},
+    "CQLLoss": {"actor_loss": "loss_actor", "actor_bc_loss": "loss_actor_bc", "cql_loss": "loss_cql"},
     "DiscreteCQLLoss": {"value_loss": "loss_qvalue", "cql_loss": "loss_cql"},
 }
 """Those that draw in another order than TorchRL's, or whose terms differ (docs/differences.md)."""

@@ -62,7 +62,7 @@ OPEN = {"KLAdaptiveLR", "QMixerLoss", "TQCLoss"}
 
 NO_METHODS = {
     "A2CLoss": {"get_entropy_bonus"},  # of a distribution
-    "CQLLoss": {"alpha_loss", "cql_loss"},
+    "CQLLoss": {"alpha_loss"},
     "CrossQLoss": {"alpha_loss", "get_action_spec", "maybe_init_target_entropy"},
     "DiscreteIQLLoss": {"loss_value_diff"},
     "DiscreteSACLoss": {"alpha_loss"},

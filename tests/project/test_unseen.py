@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from specgen.memo import Memory
+from specgen.memo import Kind, Memory
 from specgen.project import load_project
 from specgen.project.build import Workspace
 from specgen.settings import Config
-from tests.support import compile_sources
+from tests.support import LIBRARY, compile_sources, library_records
 
 CONFIG = Config("schemas", "made", "made")
 WALK = """\
@@ -68,3 +69,42 @@ def test_the_standard_library_is_read_when_a_name_is_not_found(cache: Path, tmp_
     assert [item.help for item in found] == [
         "add `specgen_std/envs/cartpole` to `import`, which declares it",
     ]
+
+
+class Read(Memory):
+    """A memory that has the paths of the files that were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: set[str] = set()
+
+    def put(self, kind: Kind, key: str, value: Any) -> None:
+        """Keep it, and the path of an outline."""
+        super().put(kind, key, value)
+        if kind == "outline":
+            self.paths.add(value.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "all_is_read"),
+    [
+        ("import: [specgen_std/chains/cartpole]\n" + WALK, [], False),
+        ("import: [specgen_std/envs/cartpol]\n", ["did you mean 'specgen_std/envs/cartpole'?"], True),
+        (
+            CHAIN.replace("StepCounter", "") % "CartPole",
+            ["add `specgen_std/envs/cartpole` to `import`, which declares it"],
+            True,
+        ),
+    ],
+    ids=["what is imported", "a file that is not there", "a name that is not there"],
+)
+def test_of_the_library_is_read_what_is_needed(text: str, found: list[str], all_is_read: bool) -> None:
+    """The imported file with those that it imports; where something is not found, all, one of which may be meant."""
+    memo = Read()
+    sources = {"schemas/main.yaml": "specgen: 1\n" + text}
+    records = library_records()
+    made = compile_sources(sources, CONFIG, gymnasium=records, library=LIBRARY, memo=memo)
+    assert [item.help for item in made.diagnostics if item.severity == "error"] == found
+    library = {f"specgen_std/{path}" for path in LIBRARY.sources}
+    read = memo.paths - {"schemas/main.yaml"}
+    assert read == library if all_is_read else "specgen_std/envs/cartpole.yaml" in read and len(read) < 8

@@ -166,6 +166,15 @@ def test_metrics_are_means_over_all_updates(tmp_path: Path) -> None:
             run.log(evaluation="good")
 
 
+def test_numbers_of_batches_are_means_and_no_updates(tmp_path: Path) -> None:
+    with run_in(tmp_path) as run:
+        run.note("kl_penalty", torch.tensor(1.0))
+        run.note("kl_penalty", 2.0)
+        row = run.log()
+        assert (row["updates"], row["kl_penalty"]) == (0, 1.5)
+        assert "kl_penalty" not in run.log()
+
+
 def test_the_log_is_read_from_the_device_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = 0
     tolist = Tensor.tolist

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e22cd191a6a326a49da25ea8a86bc313311c10e85fcef5f93ba610457fe7fd44
+# specgen: sha256=9ac714d2aff7f057c061831badea1b74ed40acdb8efc808fde6917198bce241f
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -783,6 +783,14 @@ class CQLLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_cql`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_cql", tensordict)
 
     def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_alpha_prime`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a7a166ffa498cb578e5129facab24ac54c34dc7f946fa5549765740b01084014
+# specgen: sha256=a92a46d0c82e35f3a3d4a05efea36b817312828c0072f794f9daff955b0b6064
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PPOCartPoleConfig:
     """all random numbers follow from it"""
     clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -80,7 +80,7 @@ class PPOCartPoleConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("clip_epsilon", self.clip_epsilon, at_least=0)
+        float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
         float_param("critic_coeff", self.critic_coeff, above=0)
         int_param("num_envs", self.num_envs, at_least=1)
         int_param("num_steps", self.num_steps, at_least=1)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=31a98312e16710d802326becfe71667c5f4a9289549f915600676f21e4a63509
+# specgen: sha256=b20423ed5573d4939ae1740bc2b640064cad797f31de1ac9936355b6650b01f8
 """Proximal policy optimization on Gymnasium's CartPole."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PPOCartPoleGymConfig:
     """all random numbers follow from it"""
     clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -80,7 +80,7 @@ class PPOCartPoleGymConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("clip_epsilon", self.clip_epsilon, at_least=0)
+        float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
         float_param("critic_coeff", self.critic_coeff, above=0)
         int_param("num_envs", self.num_envs, at_least=1)
         int_param("num_steps", self.num_steps, at_least=1)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0ec114b5592469155c6305f1560ddd7f6f2d67dfd8d781d73d803fbb7b37a0fe
+# specgen: sha256=1afc3d3f58922109eac091616098c12c9beb9ec7a467cbb3096a1814d55cd31d
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PPOPendulumConfig:
     """all random numbers follow from it"""
     clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -83,7 +83,7 @@ class PPOPendulumConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("clip_epsilon", self.clip_epsilon, at_least=0)
+        float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
         float_param("critic_coeff", self.critic_coeff, above=0)
         int_param("num_envs", self.num_envs, at_least=1)
         int_param("num_steps", self.num_steps, at_least=1)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=28042712d703f03f0d8850bbac9df95c215de98c43761f5626496a77f2e5692e
+# specgen: sha256=8b4566e8ed941066239d953719697e5ccdd5677870f9a4bfd21af8d8dc87ec5b
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PPOPendulumGRUConfig:
     """all random numbers follow from it"""
     clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -82,7 +82,7 @@ class PPOPendulumGRUConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("clip_epsilon", self.clip_epsilon, at_least=0)
+        float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
         float_param("critic_coeff", self.critic_coeff, above=0)
         int_param("num_envs", self.num_envs, at_least=1)
         int_param("num_steps", self.num_steps, at_least=1)

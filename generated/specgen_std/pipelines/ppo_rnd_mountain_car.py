@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=14ea24f3b6e78f75d1dac045ad6e860789d7b02dcb7e341b11ae142f02332414
+# specgen: sha256=65c1d58f4b38a3b014a43dd4fb6192355fb1d8e64854cd7cda948bdd42c074d1
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
-from specgen_std.chains.mountain_car import MountainCarTrain
+from specgen_std.chains.mountain_car import MountainCarScaled
 from specgen_std.losses.ppo import ClipPPOLoss
 from specgen_std.losses.rnd import RNDLoss
 
@@ -43,7 +43,7 @@ class PPORNDMountainCarConfig:
     """all random numbers follow from it"""
     agent_clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     agent_critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -85,7 +85,7 @@ class PPORNDMountainCarConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("agent_clip_epsilon", self.agent_clip_epsilon, at_least=0)
+        float_param("agent_clip_epsilon", self.agent_clip_epsilon, at_least=0, below=1)
         float_param("agent_critic_coeff", self.agent_critic_coeff, above=0)
         float_param("agent_entropy_coeff", self.agent_entropy_coeff, at_least=0)
         float_param("novelty_update_fraction", self.novelty_update_fraction, at_least=0, at_most=1)
@@ -162,9 +162,9 @@ class PPORNDMountainCar:
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarTrain(batch_size=[config.num_envs], device=self.device)
+        self.env = MountainCarScaled(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env = MountainCarScaled(batch_size=[config.evaluate_episodes], device=self.device)
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b7810defe8272cccd99dc5e7c220d3a848b59824b7b5b865377e354768b472d8
+# specgen: sha256=fc2fae71436fb2f72322170739b20401eadaf51f679957797d66ea918c206da8
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PPOTaxiConfig:
     """all random numbers follow from it"""
     clip_epsilon: float = 0.2
     """how much likelier an action may become while it still pays, or how much less likely and how much
-    likelier (>= 0)
+    likelier (>= 0, < 1)
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
@@ -85,7 +85,7 @@ class PPOTaxiConfig:
     """where all of it runs: cpu, cuda, cuda:1, mps"""
 
     def __post_init__(self) -> None:
-        float_param("clip_epsilon", self.clip_epsilon, at_least=0)
+        float_param("clip_epsilon", self.clip_epsilon, at_least=0, below=1)
         float_param("critic_coeff", self.critic_coeff, above=0)
         float_param("entropy_coeff", self.entropy_coeff, at_least=0)
         int_param("num_envs", self.num_envs, at_least=1)

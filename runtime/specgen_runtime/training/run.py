@@ -230,6 +230,15 @@ class Run:
         if self.total_frames is not None:
             self._progress.update(frames)
 
+    def note(self, name: str, number: Any) -> None:
+        """Keep a number for the next row of the log, which has the mean of those of this name.
+
+        Args:
+            name: the column.
+            number: a number, or a tensor of one element, which is not read before it is logged.
+        """
+        self._metrics.add({name: number})
+
     def add(self, metrics: Any) -> None:
         """Count an update, and keep its metrics for the next row of the log, which has their means.
 

@@ -17,7 +17,8 @@ from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import llm as rules
 from specgen.expr.symbols import Key
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
+from specgen.source import Mapping as MappingNode
 from specgen.source.model_folders import ModelFolder
 
 _PLAIN = ("input", "generate", "pad_output", "padding_side", "pad_to", "max_length", "frozen")
@@ -82,6 +83,8 @@ class _Checker:
             base = self._like(name, declared.like)
             if base is None:
                 return None
+        if self._lacks_values(name):
+            return None
         mine = Sink()
         model = self._made(name, base, mine)
         check_settings(model, mine)
@@ -89,6 +92,12 @@ class _Checker:
             self._check_recorded(model, mine)
         self.sink.extend(mine.items)
         return None if mine.has_errors else model
+
+    def _lacks_values(self, name: str) -> bool:
+        """Whether a key has no value, or one that was refused, which is reported where files are read."""
+        here = ("models", name)
+        nodes = (find(self.file.root, place) for place in (here, (*here, "causal_lm")))
+        return any(isinstance(node, MappingNode) and node.lost for node in nodes)
 
     def _check_recorded(self, model: CheckedLanguageModel, sink: Sink) -> None:
         """Check what is recorded; what follows from fields of another model is said there alone."""

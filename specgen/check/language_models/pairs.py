@@ -43,6 +43,14 @@ def check_pair(
         help = f"declare a second model: `reference: {{like: {policy.name}, frozen: true}}`"
         sink.add(rules.REFERENCE_IS_POLICY.at(span("ref_model"), message, help=help))
         return
+    if policy is not None and reference is not None and policy.frozen and not reference.frozen:
+        message = (
+            f"`{policy.name}` is frozen, and `{reference.name}`, which can be trained, is to be its reference"
+        )
+        notes = [Note("said here", policy.place("frozen"))]
+        help = f"write `gen_model: {reference.name}, ref_model: {policy.name}`"
+        sink.add(rules.TRAINED_REFERENCE.at(span("ref_model"), message, notes=notes, help=help))
+        return
     for keyword, model in models.items():
         if needs_history(transform, model, params):
             message = f"`assistant_only` needs conversations, and `{model.name}` reads {model.input}"

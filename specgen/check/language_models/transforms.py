@@ -191,7 +191,7 @@ def given_models(instances: Iterable[ModelInstance]) -> tuple[CheckedLanguageMod
     Those of Ray's actors are made there.
     """
     found = {
-        model.name: model
+        (model.module, model.name): model
         for instance in instances
         if not instance.params.get("use_ray_service")
         for model in instance.models.values()

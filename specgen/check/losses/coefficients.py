@@ -232,7 +232,7 @@ class Coefficients:
             limits = declared.parts[one] if isinstance(declared.parts, dict) else Limits()
             more = LossParam(**limits.model_dump())
             symbol = Symbol(".".join((*self.path, "params", name)), name, _NUMBER, full("float32"))
-            made.append(CoefficientPart(one, symbol, range_of(more)))
+            made.append(CoefficientPart(one, symbol, tuple(dict.fromkeys((*param.range, *range_of(more))))))
         return tuple(made)
 
     def _switch_fits(self, param: Parameter, declared: LossParam) -> bool:

@@ -24,6 +24,7 @@ def checked_methods(
         sink: takes what is wrong.
     """
     made = {}
+    attributes = names.copy()  # the functions of the module may be called like a method
     for name, term in loss.methods.items():
         span = file.key_span(*path, "methods", name)
         if not (name.startswith("loss_") or name.endswith("_loss")):
@@ -37,6 +38,6 @@ def checked_methods(
             near = did_you_mean(term, loss.terms)
             help = f"did you mean `{near}`?" if near is not None else f"its terms are {', '.join(loss.terms)}"
             sink.add(rules.METHOD_TERM.at(span, message, help=help))
-        elif name == term or names.claim(name, "method", span):
+        elif name == term or attributes.claim(name, "method", span):
             made[name] = term
     return made

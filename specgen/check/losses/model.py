@@ -197,7 +197,7 @@ class CheckedDomain:
 
 @dataclass(frozen=True)
 class CoefficientPart:
-    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits."""
+    """A part of a parameter that is a number or a pair: its name in `parts`, its value, and its limits, those of both too."""
 
     name: str
     symbol: Symbol

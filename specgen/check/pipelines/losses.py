@@ -165,6 +165,10 @@ def _arguments(
             nonzero = key.text in asked and not (isinstance(value, Scalar) and value.value == 0)
             here = place[2:]
             fact = fact_of(param, nonzero=nonzero)
+            if parts := _parts_of(loss, key.text):  # one number is both
+                fact = replace(
+                    fact, range=tuple(dict.fromkeys(bound for one in parts for bound in one.range))
+                )
             fact = fact.of(name) if name and not fact.shared else fact
             setting = numbers.setting(*here, key.text, owner=name or "loss", fact=fact)
             if setting is None:

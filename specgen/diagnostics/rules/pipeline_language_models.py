@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG618: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620, SG626, SG627: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -169,4 +169,82 @@ envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
 ```
 """,
     without="RuntimeError at the first reset, behind the loading of the models.",
+)
+
+SAME_NAME = Rule(
+    "SG619",
+    "two models of one name",
+    """\
+A training keeps each model that its environments run under the name of that, `parts.reference_model`. Two files may each declare
+a model of a name; where a training meets both, one of them is called otherwise.
+
+```yaml
+env: ChatTrain  # runs `reference` of one file
+evaluate: {env: ChatAsked}  # runs `reference` of another
+```
+
+```yaml
+env: ChatTrain  # runs `reference`
+evaluate: {env: ChatAsked}  # runs `base`
+```
+""",
+    without="The second one takes the place of the first, and penalties are distances to another model.",
+)
+
+NO_REWARD = Rule(
+    "SG620",
+    "conversations that nothing rewards",
+    """\
+Without `reward` in its `chat` an environment gives 0 for every conversation. No answer is better than another one, and an
+evaluation says nothing.
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+```
+""",
+    without="Advantages are all 0: the training runs to its end, and nothing is learned.",
+)
+
+RECORDED_CONVERSATIONS = Rule(
+    "SG626",
+    "conversations that are recorded, and those that are not",
+    """\
+`SFTLoss` learns from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself.
+Numbers are recorded in a folder (`path`).
+
+```yaml
+loss: {SFTLoss: {}}
+data: {on_policy: {num_envs: 64}}
+```
+
+```yaml
+loss: {SFTLoss: {}}
+data: {recorded: {conversations: "mine.data:train", batch_size: 16}}
+```
+""",
+    without="The model makes its own answers likelier, whatever they are worth.",
+)
+
+UNREAD_REFERENCE = Rule(
+    "SG627",
+    "a reference that nothing reads",
+    """\
+`ref_model` scores each batch of recorded conversations. `SFTLoss` reads that with `kl_to_ref_coeff`, and as `minor_sft`.
+
+```yaml
+loss: {SFTLoss: {}}
+data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_size: 16}}
+```
+
+```yaml
+loss: {SFTLoss: {kl_to_ref_coeff: 0.1}}
+data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_size: 16}}
+```
+""",
+    severity="warning",
+    without="A second model in memory, and a pass through it for each update, for nothing.",
 )

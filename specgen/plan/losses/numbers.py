@@ -23,7 +23,7 @@ def number_read(param: Parameter, kept: Coefficient | None) -> Code | str:
     if param.kind not in _READERS:
         return ""
     if kept is not None and kept.parts:
-        low, high = (_narrowest((*param.range, *part.range)) for part in kept.parts)
+        low, high = (_narrowest(part.range) for part in kept.parts)
         uses = {use for bounds in (low, high) for bound in bounds.values() for use in bound.uses}
         return using(f"pair_param({name}, {param.name}, {_dict(low)}, {_dict(high)})", "pair_param", *uses)
     reader, limits = _READERS[param.kind], _narrowest(param.range)

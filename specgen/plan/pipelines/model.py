@@ -108,6 +108,7 @@ class LoopPlan:
         evaluation: the name of the stream of random numbers of an evaluation.
         returns: of groups of agents, each one's name and the key of its returns.
         logged: columns of the log of episodes that ended, each with its key; empty for returns alone.
+        noted: columns of the log that have means of a number of each batch, each with that number.
         measured: the group by whose evaluation parameters are judged; empty without groups.
         flat: what stands behind a batch that becomes rows of a buffer, one behind the other; empty where their order stays.
         sample: what is sampled from a buffer.
@@ -133,6 +134,7 @@ class LoopPlan:
     returns: tuple[tuple[str, Text], ...]
     measured: str
     logged: tuple[tuple[str, Text], ...]
+    noted: tuple[tuple[str, Text], ...]
     flat: str
     sample: str
     cast: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgen.check.model import AgentGroup, Checked, snake
+from specgen.check.model import AgentGroup, Checked, dotted, snake
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
 from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
 from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
@@ -114,6 +114,7 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         returns=tuple((group.name, key_text(_returns(pipeline, group))) for group in pipeline.groups),
         measured=limits.measured or "",
         logged=tuple(_logged(pipeline)),
+        noted=tuple(_noted(pipeline)),
         flat="" if _sliced(pipeline) else ".reshape(-1)",
         sample=f"parts.buffer.sample(){_sliced(pipeline)}",
         cast=to_loss(pipeline),
@@ -144,6 +145,14 @@ def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
         yield "return", literal("episode_reward")
         for name in chat.reward.metrics:
             yield name, key_text(("metrics", name))
+
+
+def _noted(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
+    """What the log has of each batch besides: the distances to references, of whole answers."""
+    for one in pipeline.env.runs:
+        if one.transform.coefficient and isinstance(pipeline.data, OnPolicyData):
+            key = one.keys["kl_key"]
+            yield dotted(key), f"batch[{', '.join(map(literal, ('next', *key)))}].sum(-1).mean()"
 
 
 def _sliced(pipeline: CheckedPipeline) -> str:
@@ -241,7 +250,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "group_advantage"
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
-    if pipeline.groups or isinstance(pipeline.data, RecordedData):
+    if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"
