@@ -174,7 +174,7 @@ def test_done_flags_stay() -> None:
 
 @pytest.mark.parametrize("given", [{"loc": 0.5}, {"scale": 2.0}])
 def test_numbers_that_are_given_together(given: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="is given together with (loc|scale), which is missing"):
+    with pytest.raises(ValueError, match=r"is given together with (loc|scale), which is missing"):
         ActionScaling(**given)
 
 
