@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict
 
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.model import Checked
 from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
@@ -14,8 +17,10 @@ from specgen.check.pipelines.data_model import (
 )
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.recorded_conversations import read_conversations
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_data as data_rules
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
@@ -44,10 +49,12 @@ class DataReader:
         numbers: Numbers,
         sink: Sink,
         *,
+        module: str,
+        models: Mapping[str, Checked[CheckedLanguageModel] | None],
         chats: bool = False,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
-        self.chats = chats
+        self.module, self.models, self.chats = module, models, chats
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -243,16 +250,32 @@ class DataReader:
 
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")
-        if declared.path is None:
+        here = (*self.path, "data", "recorded")
+        for field in ("conversations", "ref_model"):
+            if not self.chats and getattr(declared, field) is not None:
+                message = f"`{field}` is for language models, and there are none here"
+                help = "leave it out, and write `path`"
+                span = self.file.key_span(*here, field)
+                self.sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help=help))
+                return None
+        if (declared.conversations if self.chats else declared.path) is None:
             self._report_no_path("recorded")
-        if batch_size is None or declared.path is None:
+        if batch_size is None or not self._complete:
             return None
-        return RecordedData(declared.path, batch_size)
+        if self.chats:
+            return read_conversations(
+                *(self.file, self.path, declared, self.module, self.models, batch_size, self.sink)
+            )
+        return RecordedData(batch_size, declared.path)
 
     def _report_no_path(self, kind: str) -> None:
         span = self.file.key_span(*self.path, "data", kind)
-        message = f"`{kind}` needs `path`"
-        self.sink.add(rules.MISSING_PART.at(span, message, help="write `path: data/pendulum`"))
+        chats = self.chats and kind == "recorded"
+        field, example = (
+            ("conversations", '"package.module:function"') if chats else ("path", "data/pendulum")
+        )
+        message = f"`{kind}` needs `{field}`"
+        self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{field}: {example}`"))
         self._complete = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.fields import (
     CHECKPOINT_EVERY,
     EVALUATE_EPISODES,
@@ -38,7 +38,7 @@ def read_limits(
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
-    recorded = isinstance(data, RecordedData)
+    recorded = pipeline.data is not None and pipeline.data.recorded is not None  # also one with mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
     hours = numbers.setting("stop", "hours", fact=STOP_HOURS)

@@ -102,6 +102,8 @@ class _Pipeline:
         if pipeline.data is not None:
             data = DataReader(
                 *(self.file, self.path, pipeline, self.numbers, self.sink),
+                module=self.module,
+                models=self.visible.models,
                 chats=self._talks(env),
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
