@@ -12,12 +12,10 @@ theirs = pytest.importorskip("torchrl.data.replay_buffers", reason="the extra `p
 pytestmark = pytest.mark.peers
 
 CLASSES = {
-    *("CompressedListStorage", "StorageEnsemble", "StoreStorage"),
-    *("ConsumingSampler", "PrioritizedSliceSampler", "PromptGroupSampler", "SamplerEnsemble"),
+    *("CompressedListStorage", "StoreStorage", "ConsumingSampler", "PromptGroupSampler"),
     *("StalenessAwareSampler", "StreamingSliceSampler"),
-    *("TensorDictRoundRobinWriter", "WriterEnsemble"),
+    "TensorDictRoundRobinWriter",
     *("HERReplayBuffer", "OfflineToOnlineReplayBuffer", "RayReplayBuffer", "RemoteTensorDictReplayBuffer"),
-    *("ReplayBufferEnsemble",),
 }
 """Kinds of buffers, storages, samplers and writers."""
 
@@ -45,14 +43,18 @@ KEYWORDS = {
     "PrioritizedSampler": {"device"},
     "SliceSampler": {*_SLICES, "fragmented", "step_key"},
     "SliceSamplerWithoutReplacement": {*_SLICES, "fragmented", "step_key"},
+    "PrioritizedSliceSampler": {*_SLICES, "device", "fragmented", "step_key"},
+    "StorageEnsemble": {"checkpointer", "compilable"},
+    "SamplerEnsemble": set(),
+    "WriterEnsemble": {"compilable"},
+    "ReplayBufferEnsemble": {*_BUFFER, "rbs"},
 }
 
 METHODS = {
     *("as_remote", "client", "is_alive", "service_backend", "share", "shutdown", "start", "synchronize"),
     *("dump", "load", "save", "register_load_hook", "register_save_hook"),
-    *("can_sample", "initialized", "next", "query", "read_all_in_order", "stats", "write_all"),
+    *("can_sample", "initialized", "query", "read_all_in_order", "stats", "write_all"),
     *("mark_update", "set_", "set_at_", "update_", "submit_update_if_present", "update_if_present"),
-    *("set_sampler", "set_storage", "set_writer"),
 }
 
 

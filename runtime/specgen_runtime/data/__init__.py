@@ -1,8 +1,11 @@
 """Replay buffers: storages, samplers and writers, with TorchRL's names."""
 
+from specgen_runtime.data.ensemble import ReplayBufferEnsemble
+from specgen_runtime.data.ensemble_parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble
 from specgen_runtime.data.list_storages import LazyStackStorage, ListStorage
 from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
 from specgen_runtime.data.prioritized import PrioritizedSampler
+from specgen_runtime.data.prioritized_slices import PrioritizedSliceSampler
 from specgen_runtime.data.recorded import load_recorded
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
@@ -24,18 +27,23 @@ __all__ = [
     "ListStorage",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
+    "PrioritizedSliceSampler",
     "RandomSampler",
     "ReplayBuffer",
+    "ReplayBufferEnsemble",
     "RoundRobinWriter",
     "Sampler",
+    "SamplerEnsemble",
     "SamplerWithoutReplacement",
     "SliceSampler",
     "SliceSamplerWithoutReplacement",
     "Storage",
+    "StorageEnsemble",
     "TensorDictMaxValueWriter",
     "TensorDictPrioritizedReplayBuffer",
     "TensorDictReplayBuffer",
     "TensorStorage",
     "Writer",
+    "WriterEnsemble",
     "load_recorded",
 ]

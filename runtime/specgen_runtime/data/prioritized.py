@@ -102,16 +102,20 @@ class PrioritizedSampler(Sampler):
         Raises:
             RuntimeError: the storage is empty, or all priorities are 0, and `eps` as well.
         """
+        return self._sample_but(None, storage, batch_size)
+
+    def _sample_but(
+        self, left_out: Tensor | None, storage: Storage, batch_size: int
+    ) -> tuple[Drawn, dict[Any, Any]]:
+        """Draw elements, but for those that are left out, by their numbers; see `sample`."""
         shape = refuse_empty(storage)
         if self._trees is None:  # the storage was filled before this sampler came
-            self.mark_update(torch.arange(len(storage), device=storage.device), storage=storage)
+            every = torch.arange(shape.numel(), device=storage.device)
+            index = every if storage.ndim == 1 else torch.stack(torch.unravel_index(every, shape), -1)
+            self.mark_update(index, storage=storage)
         trees = self._trees_for(storage)
-        if not trees.sums.total() > 0:
-            raise RuntimeError(
-                "all priorities are 0: nothing can be drawn in proportion to them; use an eps above 0"
-            )
         uniform = torch.rand(batch_size, dtype=self.dtype, device=trees.device, generator=self._rng)
-        index = trees.sums.draw(uniform)
+        index = trees.draw(uniform, left_out)
         weights = trees.sums[index]
         info = {"priority_weight": (weights / trees.least.total()) ** -self.beta}
         return index if storage.ndim == 1 else torch.unravel_index(index, shape), info
@@ -119,7 +123,7 @@ class PrioritizedSampler(Sampler):
     def mark_update(self, index: Tensor, *, storage: Storage) -> None:
         """Give elements the priority of new ones."""
         trees = self._trees_for(storage)
-        flat = _flat(index, storage).to(trees.device)
+        flat = element_numbers(index, storage).to(trees.device)
         if self.max_priority_within_buffer:
             trees.forget(flat)
         priority = torch.full((), self.default_priority, dtype=self.dtype, device=trees.device)
@@ -142,7 +146,7 @@ class PrioritizedSampler(Sampler):
         trees = self._trees if storage is None else self._trees_for(storage)
         if trees is None:
             raise RuntimeError("no element has a priority yet: write into the replay buffer first")
-        flat = _flat(torch.as_tensor(index), storage).to(trees.device)
+        flat = element_numbers(torch.as_tensor(index), storage).to(trees.device)
         values = torch.as_tensor(priority, device=trees.device).to(self.dtype).reshape(-1)
         if len(values) != len(flat):
             if len(values) != 1:
@@ -235,6 +239,30 @@ class _Trees:
         if self._within_buffer:
             self.largest.update(index, priority)
 
+    def draw(self, uniform: Tensor, left_out: Tensor | None) -> Tensor:
+        """Draw elements in proportion to their weights, but for some; see `SegmentTree.draw`.
+
+        Raises:
+            RuntimeError: the weights of all others are 0.
+        """
+        if left_out is None:
+            self._refuse_zero()
+            return self.sums.draw(uniform)
+        left_out = left_out.to(self.device)
+        kept = self.sums[left_out]
+        self.sums.update(left_out, torch.zeros_like(kept))
+        try:
+            self._refuse_zero()
+            return self.sums.draw(uniform)
+        finally:
+            self.sums.update(left_out, kept)
+
+    def _refuse_zero(self) -> None:
+        if not self.sums.total() > 0:
+            raise RuntimeError(
+                "all priorities are 0: nothing can be drawn in proportion to them; use an eps above 0"
+            )
+
     def one_each(self, index: Tensor, priority: Tensor, reduction: str) -> Tensor:
         """Change the priorities of elements, and return them: the same where an element comes several times."""
         self.priorities.scatter_reduce_(0, index, priority, reduction, include_self=False)
@@ -266,7 +294,7 @@ class _Trees:
             self.largest.fill(self.priorities)
 
 
-def _flat(index: Tensor, storage: Storage | None) -> Tensor:
+def element_numbers(index: Tensor, storage: Storage | None) -> Tensor:
     """The numbers of elements, `[n]`, where several dimensions count them."""
     if storage is None or storage.ndim == 1:
         return index.reshape(-1)

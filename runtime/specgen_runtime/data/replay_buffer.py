@@ -11,13 +11,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from specgen_runtime.data.prefetching import Drawing, Prefetcher, Sample
+from specgen_runtime.data.buffer_parts import BufferParts
+from specgen_runtime.data.prefetching import Drawing, Sample
 from specgen_runtime.data.rows import RowData, is_key
-from specgen_runtime.data.samplers import Drawn, RandomSampler, Sampler
+from specgen_runtime.data.samplers import Drawn, Sampler
 from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.transforms import InvertedTransform, transformed
-from specgen_runtime.data.writers import RoundRobinWriter, Writer
+from specgen_runtime.data.writers import Writer
 from specgen_runtime.random_state import generator_of, load_generator, plain_generator
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
@@ -25,7 +26,7 @@ from specgen_runtime.transforms.function import TransformLike, as_transform
 __all__ = ["ReplayBuffer"]
 
 
-class ReplayBuffer:
+class ReplayBuffer(BufferParts):
     """Keeps data that were collected, and samples them.
 
     What comes in passes the transforms' `inv`, what is sampled their `forward`. All data have the keys, shapes and
@@ -78,35 +79,15 @@ class ReplayBuffer:
         dim_extend: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        self.storage: Storage = storage if isinstance(storage, Storage) else storage()
-        self.sampler: Sampler = sampler if isinstance(sampler, Sampler) else (sampler or RandomSampler)()
-        self.writer: Writer = writer if isinstance(writer, Writer) else (writer or RoundRobinWriter)()
-        self.writer.register_storage(self.storage)
-        if batch_size is None and (prefetch or getattr(self.sampler, "drop_last", False)):
-            what = "prefetch" if prefetch else "drop_last"
-            raise ValueError(f"{what} needs samples of one size: give the replay buffer a batch_size")
+        super().__init__(storage, sampler, writer, collate_fn, prefetch or 0, batch_size, generator)
         if dim_extend is not None and dim_extend < 0:
             raise ValueError(f"dim_extend is a dimension counted from the first, got {dim_extend}")
-        self.batch_size = batch_size
         self.dim_extend = self.storage.ndim - 1 if dim_extend is None else dim_extend
-        self._collate_fn = collate_fn
         self._pin_memory = pin_memory
-        self._prefetcher = Prefetcher(prefetch or 0)
-        self._lock = RLock()
+        self._samples: Iterator[Any] | None = None
         self.transform = Compose()
         if transform is not None:
             self.append_transform(transform)
-        self.set_rng(generator)
-
-    @property
-    def write_count(self) -> int:
-        """How many rows were written in all."""
-        return int(getattr(self.writer, "_write_count", 0))
-
-    def set_rng(self, generator: torch.Generator | None) -> None:
-        """Draw from another generator from now on; None: torch's own."""
-        self.generator = generator
-        self.sampler._rng = generator
 
     def append_transform(self, transform: TransformLike, *, invert: bool = False) -> Self:
         """Add a transform at the end: the last of what is sampled, the first of what comes in.
@@ -284,6 +265,15 @@ class ReplayBuffer:
             last = result.last
             yield self._finished(result)
 
+    def next(self) -> Any:
+        """The next sample, as iterating over the buffer gives it; None behind the last one, and then from the first on again."""
+        if self._samples is None:
+            self._samples = iter(self)
+        sample = next(self._samples, None)
+        if sample is None:
+            self._samples = None
+        return sample
+
     def _finished(self, result: Sample) -> Any:
         """A sample as it is handed out."""
         return result.data
@@ -355,15 +345,18 @@ class ReplayBuffer:
             self.storage.load_state_dict(state_dict["_storage"])
             self.sampler.load_state_dict(state_dict["_sampler"])
             self.writer.load_state_dict(state_dict["_writer"])
-            self.transform.load_state_dict(state_dict["_transforms"])
-            if self.batch_size is None:
-                self.batch_size = state_dict["_batch_size"]
-            self._prefetcher.load(state_dict["_prefetched"])
-            if state_dict["_rng"] is not None:
-                state, device = state_dict["_rng"]
-                generator = torch.Generator(device) if self.generator is None else self.generator
-                load_generator(generator, state)
-                self.set_rng(generator)
+            self._load_beside_rows(state_dict)
+
+    def _load_beside_rows(self, state_dict: dict[str, Any]) -> None:
+        self.transform.load_state_dict(state_dict["_transforms"])
+        if self.batch_size is None:
+            self.batch_size = state_dict["_batch_size"]
+        self._prefetcher.load(state_dict["_prefetched"])
+        if state_dict["_rng"] is not None:
+            state, device = state_dict["_rng"]
+            generator = torch.Generator(device) if self.generator is None else self.generator
+            load_generator(generator, state)
+            self.set_rng(generator)
 
     def dumps(self, path: str | Path) -> None:
         """Save `state_dict` in a folder, all of it or nothing: what was saved there before stays until this is whole.
@@ -389,7 +382,12 @@ class ReplayBuffer:
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._prefetcher.wait()
-            return {**self.__dict__, "_lock": None, "generator": plain_generator(self.generator)}
+            return {
+                **self.__dict__,
+                "_lock": None,
+                "_samples": None,
+                "generator": plain_generator(self.generator),
+            }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=RLock())

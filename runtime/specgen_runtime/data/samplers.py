@@ -39,6 +39,10 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} draws nothing: write `sample`")
 
+    def sampleable(self, storage: Storage, batch_size: int) -> int:
+        """How many elements, or parts of trajectories, a sample of so many elements can be drawn from; 0 if it can't."""
+        return len(storage)
+
     @property
     def ran_out(self) -> bool:
         """Whether all elements were drawn once; iterating over a buffer ends then. Most samplers never run out."""

@@ -96,6 +96,17 @@ class SliceSampler(Sampler):
         which = torch.randint(len(pieces.length), (count,), device=pieces.length.device, generator=self._rng)
         return self._parts(storage, pieces, which, length)
 
+    def sampleable(self, storage: Storage, batch_size: int) -> int:
+        """How many parts there are; see `Sampler.sampleable`."""
+        if not len(storage):
+            return 0
+        length, _ = self._sizes(batch_size)
+        try:
+            pieces = self._trajectories(storage, length)
+        except (KeyError, RuntimeError):  # no trajectory is known, or long enough
+            return 0
+        return int((pieces.length - length + 1).clamp_min(1).sum())
+
     def _sizes(self, batch_size: int) -> tuple[int, int]:
         """How many rows a part has, and how many parts a sample."""
         divisor = self.num_slices or self.slice_len
@@ -144,18 +155,25 @@ class SliceSampler(Sampler):
         """The elements of a random part of each of some trajectories."""
         whole = pieces.length[which]
         wanted = whole.clamp_max(length)
-        low = -_reach(self.span[0], wanted)
+        low = -slice_reach(self.span[0], wanted)
         # Behind the last start from which there is a part, as far as parts may reach beyond the trajectory.
-        high = whole - wanted + 1 + _reach(self.span[1], wanted)
+        high = whole - wanted + 1 + slice_reach(self.span[1], wanted)
         drawn = torch.rand(len(which), device=whole.device, generator=self._rng)
         begin = (drawn * (high - low)).floor().long() + low
         stop = torch.minimum(begin + wanted, whole)
         begin = begin.clamp_min(0)
-        lengths = stop - begin
+        first = pieces.start[which]
+        first[:, 0] += begin
+        return self._rows(storage, first, stop - begin, length)
+
+    def _rows(
+        self, storage: Storage, first: Tensor, lengths: Tensor, length: int
+    ) -> tuple[Drawn, dict[Any, Any]]:
+        """The elements of parts that begin with the elements `first`, `[parts, ndim]`, and have so many rows."""
         width = length if self.pad_output or bool((lengths == length).all()) else None
-        part, offset, real = _laid_out(lengths, width)
-        element = pieces.start[which[part]]
-        element[:, 0] += begin[part] + offset
+        part, offset, real = rows_of_parts(lengths, width)
+        element = first[part]
+        element[:, 0] += offset
         element[:, 0] %= refuse_empty(storage)[0]
         index: Drawn = element[:, 0] if storage.ndim == 1 else element.unbind(-1)
         ends = offset == lengths[part] - 1
@@ -233,7 +251,7 @@ def _long_enough(pieces: Trajectories, length: int) -> Trajectories:
     return Trajectories(*(value[enough] for value in pieces))
 
 
-def _reach(span: bool | int, length: Tensor) -> Tensor:
+def slice_reach(span: bool | int, length: Tensor) -> Tensor:
     """By how many rows parts may reach over an end of their trajectory."""
     if span is True:
         return length - 1
@@ -244,7 +262,7 @@ def _reach(span: bool | int, length: Tensor) -> Tensor:
     return torch.minimum(torch.full_like(length, span), length - 1)
 
 
-def _laid_out(lengths: Tensor, width: int | None) -> tuple[Tensor, Tensor, Tensor]:
+def rows_of_parts(lengths: Tensor, width: int | None) -> tuple[Tensor, Tensor, Tensor]:
     """For each row of a sample its part, its place in it, and whether it is no copy of the part's last row.
 
     Args:

@@ -14,6 +14,7 @@ from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.prioritized import PrioritizedSampler, reduce_priority
 from specgen_runtime.data.replay_buffer import ReplayBuffer
 from specgen_runtime.data.rows import RowData
+from specgen_runtime.data.samplers import Sampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.envs.packing import put_checked
@@ -35,7 +36,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def __init__(self, *, priority_key: NestedKey = "td_error", **options: Any) -> None:
         super().__init__(**options)
         self.priority_key = priority_key
-        if isinstance(self.sampler, PrioritizedSampler) and hasattr(self.writer, "tracks_generations"):
+
+    def _check_sampler(self, sampler: Sampler) -> None:
+        super()._check_sampler(sampler)
+        if isinstance(sampler, PrioritizedSampler) and hasattr(self.writer, "tracks_generations"):
             self.writer.tracks_generations = True
 
     def extend(self, data: RowData, *, update_priority: bool = True) -> Tensor:

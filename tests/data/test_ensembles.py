@@ -1,0 +1,348 @@
+"""`ReplayBufferEnsemble`: several buffers that are sampled together, against TorchRL's and by itself."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import specgen_runtime.data as ours
+import torch
+from specgen_runtime.data import (
+    LazyTensorStorage,
+    PrioritizedSampler,
+    RandomSampler,
+    ReplayBuffer,
+    ReplayBufferEnsemble,
+    RoundRobinWriter,
+    SamplerEnsemble,
+    SamplerWithoutReplacement,
+    SliceSampler,
+    StorageEnsemble,
+    TensorDictReplayBuffer,
+    WriterEnsemble,
+)
+from tensordict import TensorDict
+
+from tests.data.transitions import numbers, transitions
+
+
+def member(library: Any, sampler: Any, capacity: int = 40, **options: Any) -> Any:
+    return library.TensorDictReplayBuffer(
+        storage=library.LazyTensorStorage(capacity), sampler=sampler, batch_size=4, **options
+    )
+
+
+def ensemble(
+    library: Any = ours,
+    samplers: tuple[str, str] = ("RandomSampler", "RandomSampler"),
+    filled: bool = True,
+    **options: Any,
+) -> Any:
+    """An ensemble of two buffers, with steps 0 to 29 and 1,000 to 1,021."""
+    keywords: dict[str, dict[str, Any]] = {
+        "SliceSampler": {"slice_len": 3},
+        "PrioritizedSampler": {"max_capacity": 40, "alpha": 0.7, "beta": 0.5},
+        "PrioritizedSliceSampler": {"max_capacity": 40, "alpha": 0.7, "beta": 0.5, "slice_len": 3},
+    }
+    made = [member(library, getattr(library, name)(**keywords.get(name, {}))) for name in samplers]
+    options = {"batch_size": 12, "generator": torch.Generator().manual_seed(3), **options}
+    both = library.ReplayBufferEnsemble(*made, **options)
+    if filled:
+        both[0].extend(transitions(30))
+        both[1].extend(transitions(22, 1_000))
+    return both
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "alike": {},
+    "shares": {"p": [0.2, 0.8]},
+    "of tensors": {"p": torch.tensor([3.0, 1.0])},
+    "sampleable": {"p": "sampleable"},
+    "all": {"sample_from_all": True},
+    "groups": {"num_buffer_sampled": 4},
+    "one group": {"num_buffer_sampled": 1, "p": [0.5, 0.5]},
+}
+SAMPLERS = [
+    ("RandomSampler", "RandomSampler"),
+    ("RandomSampler", "SamplerWithoutReplacement"),
+    ("SliceSampler", "SliceSampler"),
+]
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("samplers", SAMPLERS, ids=str)
+def test_samples_are_torchrls(samplers: tuple[str, str], options: str) -> None:
+    theirs = pytest.importorskip("torchrl.data")
+    if options == "all" and "SamplerWithoutReplacement" in samplers:
+        pytest.skip("TorchRL can't put what two kinds of samplers say of their groups into a sample")
+    mine, peer = (ensemble(library, samplers, **OPTIONS[options]) for library in (ours, theirs))
+    for _ in range(6):
+        sample, expected = mine.sample(), peer.sample()
+        assert sample.shape == expected.shape[:2]  # parts of trajectories have a third dimension there, of 1
+        for key in (*transitions(1).keys(True, True), ("index", "buffer_ids"), ("index", "index")):
+            torch.testing.assert_close(sample[key].reshape(expected[key].shape), expected[key], msg=str(key))
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("routing", [{"routing_key": "member"}, {"routing_dim": 1}], ids=str)
+def test_routed_rows_are_torchrls(routing: dict[str, Any]) -> None:
+    theirs = pytest.importorskip("torchrl.data")
+    mine, peer = (ensemble(library, filled=False, **routing) for library in (ours, theirs))
+    data = transitions(10, 500, (2,))
+    data["member"] = torch.randint(2, (10, 2), generator=torch.Generator().manual_seed(0))
+    index, expected = mine.extend(data), peer.extend(data)
+    assert torch.equal(index["buffer_ids"], expected["buffer_ids"])
+    assert torch.equal(index["index"], expected["index"])
+    for one in range(2):
+        assert torch.equal(mine[one][:]["observation"], peer[one][:]["observation"])
+
+
+class TestSamples:
+    def test_groups_are_of_their_members(self) -> None:
+        both = ensemble(num_buffer_sampled=6)
+        for _ in range(20):
+            sample = both.sample()
+            assert sample.shape == (6, 2)
+            for group in sample:
+                (where,) = set(group["index", "buffer_ids"].tolist())
+                rows = both[where][:]["observation"][group["index", "index"]]
+                assert torch.equal(group["observation"], rows)
+
+    def test_shares(self) -> None:
+        both = ensemble(p=[0.25, 0.75], num_buffer_sampled=100, batch_size=100)
+        drawn = torch.cat([both.sample()["index", "buffer_ids"].flatten() for _ in range(20)])
+        assert float(drawn.float().mean()) == pytest.approx(0.75, abs=0.03)
+
+    def test_what_samplers_say(self) -> None:
+        both = ensemble(samplers=("PrioritizedSampler", "PrioritizedSliceSampler"), sample_from_all=True)
+        sample = both.sample()
+        assert sample["priority_weight"].shape == (2, 6)
+        error = torch.zeros(2, 6)
+        error[1, 0] = 5.0
+        both.update_priority(sample["index"], error)
+        assert float(both[1].sampler.default_priority) == 5.0
+        assert float(both[0].sampler.default_priority) == 1.0
+        both[0].sampler.eps = 0.0
+        with pytest.raises(ValueError, match="priorities"):
+            both.update_priority(sample["index"], -error)
+
+    def test_transforms_of_members_then_of_all(self) -> None:
+        first = member(
+            ours, RandomSampler(), transform=lambda data: data.set("of", data["observation"] * 0 + 1)
+        )
+        second = member(
+            ours, RandomSampler(), transform=lambda data: data.set("of", data["observation"] * 0 + 2)
+        )
+        both = ReplayBufferEnsemble(
+            first,
+            second,
+            sample_from_all=True,
+            batch_size=4,
+            transform=lambda data: data.set("twice", 2 * data["of"]),
+        )
+        both[0].extend(transitions(5))
+        both[1].extend(transitions(5))
+        sample = both.sample()
+        assert sample["of"].flatten().tolist() == [1, 1, 2, 2]
+        assert torch.equal(sample["twice"], 2 * sample["of"])
+
+    def test_parts_that_are_given(self) -> None:
+        both = ReplayBufferEnsemble(
+            storages=StorageEnsemble(LazyTensorStorage(10), LazyTensorStorage(10)),
+            samplers=SamplerEnsemble(RandomSampler(), SamplerWithoutReplacement(), sample_from_all=True),
+            writers=WriterEnsemble(RoundRobinWriter(), RoundRobinWriter()),
+            collate_fns=[lambda data: data, lambda data: data.set("observation", -data["observation"])],
+            batch_size=4,
+        )
+        both[0].extend(transitions(5, 1))
+        both[1].extend(transitions(5, 1))
+        sample = both.sample()
+        assert (sample["observation"][0] > 0).all()
+        assert (sample["observation"][1] < 0).all()
+        assert both.write_count == 10
+        assert len(both) == 10
+
+    def test_several_dimensions(self) -> None:
+        made = [ReplayBuffer(storage=LazyTensorStorage(20, ndim=2)) for _ in range(2)]
+        for buffer in made:
+            buffer.extend(transitions(5, 0, (2,)).transpose(0, 1))
+        sample = ReplayBufferEnsemble(*made, batch_size=6).sample()
+        assert sample.shape == (2, 3)
+        assert sample["index", "index"].shape == (2, 3, 2)
+
+    @pytest.mark.parametrize("prefetch", [0, 2])
+    def test_iterating(self, prefetch: int) -> None:
+        whole = [ensemble(prefetch=count) for count in (0, prefetch)]
+        for _, one, other in zip(range(5), *whole, strict=False):
+            assert torch.equal(one["observation"], other["observation"])
+
+    def test_members_of_an_ensemble(self) -> None:
+        both = ensemble(p=[0.1, 0.9])
+        assert both[1] is both.buffers[1]
+        one = both[[1]]
+        assert one.buffers == (both[1],)
+        assert min(numbers(one.sample())) >= 1_000
+        assert both[:].buffers == both.buffers
+
+
+class TestState:
+    @pytest.mark.parametrize("prefetch", [0, 2])
+    def test_goes_on_to_the_last_bit(self, prefetch: int) -> None:
+        samplers = ("SamplerWithoutReplacement", "PrioritizedSampler")
+        both = ensemble(samplers=samplers, prefetch=prefetch)
+        both.sample()
+        state = both.state_dict()
+        other = ensemble(samplers=samplers, prefetch=prefetch)
+        other.empty()
+        other.load_state_dict(state)
+        copy = pickle.loads(pickle.dumps(both))
+        for _ in range(4):
+            expected = both.sample()
+            for again in (other, copy):
+                sample = again.sample()
+                assert torch.equal(sample["observation"], expected["observation"])
+                assert torch.equal(sample["index", "index"], expected["index", "index"])
+
+    def test_empty(self) -> None:
+        both = ensemble()
+        both.empty()
+        assert len(both) == 0
+        assert both.write_count == 0
+        with pytest.raises(RuntimeError, match="empty"):
+            both.sample()
+
+
+class TestRefused:
+    def test_arguments(self) -> None:
+        one, other = (member(ours, RandomSampler()) for _ in range(2))
+        deep = ReplayBuffer(storage=LazyTensorStorage(20, ndim=2))
+        with pytest.raises(ValueError, match="as many dimensions"):
+            ReplayBufferEnsemble(one, deep)
+        with pytest.raises(TypeError, match="or all of"):
+            ReplayBufferEnsemble()
+        with pytest.raises(TypeError, match="or all of"):
+            ReplayBufferEnsemble(one, writers=WriterEnsemble(RoundRobinWriter()))
+        with pytest.raises(ValueError, match="not both"):
+            ReplayBufferEnsemble(one, other, routing_key="a", routing_dim=0)
+        with pytest.raises(ValueError, match="leave out p"):
+            ReplayBufferEnsemble(one, other, p=[1.0, 1.0], sample_from_all=True)
+        for wrong in ([1.0], [1.0, -1.0], [0.0, 0.0]):
+            with pytest.raises(ValueError, match="for each of 2 members"):
+                ReplayBufferEnsemble(one, other, p=wrong)
+        with pytest.raises(ValueError, match="divided into 2 groups"):
+            ensemble(batch_size=5).sample()
+        with pytest.raises(TypeError, match="StorageEnsemble"):
+            ReplayBuffer(
+                storage=LazyTensorStorage(3), sampler=SamplerEnsemble(RandomSampler()), batch_size=2
+            ).sample()
+
+    def test_writing(self) -> None:
+        both = ensemble()
+        with pytest.raises(RuntimeError, match="routing_key"):
+            both.extend(transitions(3))
+        routed = ensemble(filled=False, routing_key="member")
+        with pytest.raises(KeyError, match="member"):
+            routed.extend(transitions(3))
+        with pytest.raises(ValueError, match="from 0 to 1, got 0 to 2"):
+            routed.extend(transitions(3).set("member", torch.arange(3)))
+        with pytest.raises(TypeError, match="integers"):
+            routed.extend(transitions(3).set("member", torch.zeros(3)))
+        with pytest.raises(ValueError, match="one number of each row"):
+            routed.extend(transitions(3).set("member", torch.zeros(3, 2, dtype=torch.int64)))
+        assert routed.add(transitions(1).set("member", torch.ones(1, 1, dtype=torch.int64))[0])["index"] == 0
+        with pytest.raises(ValueError, match="2 entries along routing_dim"):
+            ensemble(routing_dim=0).extend(transitions(3))
+        with pytest.raises(RuntimeError, match="in the members"):
+            both[0:1][0:1] = transitions(1)
+
+    def test_parts_are_those_of_members(self) -> None:
+        both = ensemble()
+        for replace in (
+            lambda: both.set_sampler(RandomSampler()),
+            lambda: both.set_writer(RoundRobinWriter()),
+            lambda: both.set_storage(LazyTensorStorage(3)),
+        ):
+            with pytest.raises(RuntimeError, match="of its members"):
+                replace()  # type: ignore[no-untyped-call]
+
+
+class TestReplacedParts:
+    """`set_sampler`, `set_storage`, `set_writer` and `next` of one buffer."""
+
+    @pytest.mark.parametrize("ndim", [1, 2])
+    def test_a_sampler_that_comes_later(self, ndim: int) -> None:
+        generator = torch.Generator().manual_seed(1)
+        buffer = TensorDictReplayBuffer(
+            storage=LazyTensorStorage(20, ndim=ndim), batch_size=6, generator=generator
+        )
+        data = transitions(10) if ndim == 1 else transitions(10, 0, (2,)).transpose(0, 1)
+        buffer.extend(data)
+        before = buffer.sampler
+        buffer.sample()
+        assert buffer.set_sampler(PrioritizedSampler(20, 1.0, 0.5, eps=0.0)) is before
+        assert buffer.sampler._rng is generator
+        sample = buffer.sample()
+        assert sample["priority_weight"].tolist() == [1.0] * 6
+        assert (sample["index_generation"] == -1).all()
+        index = sample["index"][:1]
+        buffer.update_priority(index, 0.0)
+        drawn = [one.flatten().tolist() for _ in range(40) for one in buffer.sample()["index"]]
+        assert index[0].flatten().tolist() not in drawn
+        assert len({tuple(one) for one in drawn}) == data.numel() - 1
+
+    def test_samples_that_were_prefetched_are_dropped(self) -> None:
+        buffer = ReplayBuffer(storage=LazyTensorStorage(20), batch_size=4, prefetch=3)
+        buffer.extend(transitions(20))
+        buffer.sample()
+        buffer.set_sampler(SamplerWithoutReplacement(shuffle=False))
+        assert numbers(buffer.sample()) == [0, 1, 2, 3]
+
+    def test_a_sampler_for_samples_of_one_size(self) -> None:
+        buffer = ReplayBuffer(storage=LazyTensorStorage(20))
+        with pytest.raises(ValueError, match="drop_last needs samples of one size"):
+            buffer.set_sampler(SamplerWithoutReplacement(drop_last=True))
+        assert isinstance(buffer.sampler, RandomSampler)
+
+    def test_a_storage(self) -> None:
+        buffer = ReplayBuffer(storage=LazyTensorStorage(20), sampler=SliceSampler(slice_len=2), batch_size=4)
+        buffer.extend(transitions(20))
+        buffer.sample()
+        other = LazyTensorStorage(10)
+        before = buffer.set_storage(other)
+        assert len(before) == 20
+        assert len(buffer) == 0
+        assert buffer.extend(transitions(4, 50)).tolist() == [0, 1, 2, 3]
+        assert min(numbers(buffer.sample())) >= 50
+        assert numbers(before.get(slice(None))) == list(range(20))
+        with pytest.raises(ValueError, match="2 those of the storage"):
+            buffer.set_storage(LazyTensorStorage(10, ndim=2))
+
+    def test_a_writer(self) -> None:
+        buffer = ReplayBuffer(storage=LazyTensorStorage(20), batch_size=4)
+        buffer.extend(transitions(5))
+        first = buffer.set_writer(ours.ImmutableDatasetWriter())
+        with pytest.raises(RuntimeError, match="can't be written"):
+            buffer.extend(transitions(5))
+        buffer.set_writer(first)
+        assert buffer.extend(transitions(2)).tolist() == [5, 6]
+
+    def test_next(self) -> None:
+        buffer = ReplayBuffer(
+            storage=LazyTensorStorage(20), sampler=SamplerWithoutReplacement(shuffle=False), batch_size=4
+        )
+        buffer.extend(transitions(8))
+        passes = [buffer.next() for _ in range(6)]
+        assert [None if one is None else numbers(one) for one in passes] == [
+            *([0, 1, 2, 3], [4, 5, 6, 7], None),
+            *([0, 1, 2, 3], [4, 5, 6, 7], None),
+        ]
+        buffer.next()
+        assert numbers(pickle.loads(pickle.dumps(buffer)).next()) == [4, 5, 6, 7]
+
+
+def test_an_index_of_other_shapes_is_refused() -> None:
+    both = ensemble()
+    with pytest.raises(ValueError, match="has the shape of"):
+        both.update_priority(TensorDict({"buffer_ids": torch.zeros(3), "index": torch.zeros(2)}), 1.0)
