@@ -167,6 +167,13 @@ class LayersReader:
             message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             if any(is_image(one) for one in self.env.observations):
                 help = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
+        elif wrong.role == "action" and not body.in_:
+            message = (
+                f"`{name}` reads actions that are numbers, and `{wrong.dotted}` is one of {wrong.spec.n}"
+            )
+            help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
+            self.sink.add(rules.DISTRIBUTION.at(self._span(name), message, help=help))
+            return None
         elif is_index(wrong):
             message = f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
         else:
