@@ -9,10 +9,16 @@ What fits no rule can break every test.
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 SOURCES = {
     ".": ("specgen", "tests", "benchmarks", "examples"),
@@ -42,9 +48,114 @@ IMPORTING = {
 }
 """What the programs import that these functions run."""
 
+SHORT = 100
+"""Only shorter texts can be paths, or the names of folders and commands."""
+
 _MODULE_IN_TEXT = re.compile(
     r"\b(?:specgen|specgen_runtime|specgen_std|tests|benchmarks)(?:\.\w+)+|\bspecgen_(?:runtime|std)\b"
 )
+
+
+class Statement(NamedTuple):
+    """An import: `from module import names`, or `import names` where there is no module.
+
+    Attributes:
+        level: how many dots the module begins with.
+        module: its name behind them.
+        names: what is imported, with what it is called here.
+    """
+
+    level: int
+    module: str | None
+    names: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, node: ast.Import | ast.ImportFrom) -> Statement:
+        """From the tree."""
+        names = [(alias.name, alias.asname or alias.name) for alias in node.names]
+        return (
+            cls(node.level, node.module or "", names)
+            if isinstance(node, ast.ImportFrom)
+            else cls(0, None, names)
+        )
+
+
+class Facts(NamedTuple):
+    """What is asked of a Python file.
+
+    Attributes:
+        imports: those that run.
+        names: the imports of names, wherever they stand, of a package's own file.
+        texts: its short texts but for docstrings.
+        modules: the modules that any of its texts name.
+    """
+
+    imports: Sequence[Statement]
+    names: Sequence[Statement]
+    texts: Sequence[str]
+    modules: Sequence[str]
+
+
+def facts_of(text: str, is_package: bool) -> Facts:
+    """Parse a file."""
+    tree = ast.parse(text)
+    texts = [*dict.fromkeys(texts_of(tree))]
+    named = dict.fromkeys(name for each in texts for name in _MODULE_IN_TEXT.findall(each))
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)) if is_package else ()
+    return Facts(
+        [Statement.of(node) for node in _imports_that_run(tree.body)],
+        [Statement.of(node) for node in froms],
+        [each for each in texts if len(each) < SHORT],
+        [*named],
+    )
+
+
+class KnownFacts:
+    """The facts of files by a digest of what they say, kept on disk: parsing all of them takes ten seconds.
+
+    Args:
+        root: the checkout, in whose `.pytest_cache` they are.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._file = root / ".pytest_cache" / "imports.json"
+        self._rules = _digest(Path(__file__).read_bytes())
+        self._used: dict[str, Facts] = {}
+        self._known: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            kept = json.loads(self._file.read_text(encoding="utf-8"))
+            self._known = kept["files"] if kept["rules"] == self._rules else {}
+
+    def get(self, raw: bytes, is_package: bool) -> Facts:
+        """Those of a file that says this."""
+        key = f"{_digest(raw)}{'/' if is_package else ''}"
+        if key not in self._used:
+            known = self._known.get(key)
+            self._used[key] = (
+                facts_of(raw.decode("utf-8"), is_package)
+                if known is None
+                else Facts(
+                    [Statement(*each) for each in known[0]],
+                    [Statement(*each) for each in known[1]],
+                    *known[2:],
+                )
+            )
+        return self._used[key]
+
+    def save(self) -> None:
+        """Keep what was asked for, in place of what was known."""
+        if self._used.keys() != self._known.keys():
+            self._file.parent.mkdir(exist_ok=True)
+            text = json.dumps({"rules": self._rules, "files": self._used})
+            with tempfile.NamedTemporaryFile(
+                "w", dir=self._file.parent, delete=False, encoding="utf-8"
+            ) as new:
+                new.write(text)
+            os.replace(new.name, self._file)
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
 
 
 class Imports:
@@ -58,13 +169,15 @@ class Imports:
     def __init__(self, root: Path, gone: Collection[str] = ()) -> None:
         self.root = root
         self.modules = {name: path for path in (*_python_files(root), *gone) if (name := module_name(path))}
-        self._trees: dict[str, ast.Module] = {}
-        self._texts_by_path: dict[str, list[str]] = {}
+        self._known = KnownFacts(root)
+        self._facts_by_path: dict[str, Facts] = {}
 
     @cached_property
     def imported(self) -> Mapping[str, set[str]]:
         """The files that each file imports, by path; a package's own file only if something of it is meant itself."""
-        return {path: {*self._imported_by(path)} - {path} for path in self.modules.values()}
+        found = {path: {*self._imported_by(path)} - {path} for path in self.modules.values()}
+        self._known.save()
+        return found
 
     @cached_property
     def passed_through(self) -> Mapping[str, set[str]]:
@@ -96,34 +209,29 @@ class Imports:
 
     def folders_named_by(self, path: str) -> set[str]:
         """The parts of all texts in a module that could be paths."""
-        return {part for text in self._texts(path) if len(text) < 100 for part in text.split("/")}
+        return {part for text in self._facts(path).texts for part in text.split("/")}
 
-    def _texts(self, path: str) -> list[str]:
-        if path not in self._texts_by_path:
-            self._texts_by_path[path] = [*texts_of(self._tree(path))]
-        return self._texts_by_path[path]
-
-    def _tree(self, path: str) -> ast.Module:
-        if path not in self._trees:
+    def _facts(self, path: str) -> Facts:
+        if path not in self._facts_by_path:
             file = self.root / path
-            self._trees[path] = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "")
-        return self._trees[path]
+            raw = file.read_bytes() if file.is_file() else b""
+            self._facts_by_path[path] = self._known.get(raw, path.endswith("/__init__.py"))
+        return self._facts_by_path[path]
 
     def _imported_by(self, path: str) -> Iterator[str]:
-        tree = self._tree(path)
-        for statement in _imports_that_run(tree.body):
-            if isinstance(statement, ast.Import):
-                for alias in statement.names:
-                    for imported in self._file(alias.name):
+        for statement in self._facts(path).imports:
+            if statement.module is None:
+                for name, _ in statement.names:
+                    for imported in self._file(name):
                         whole = imported.endswith("/__init__.py")  # anything in it can be looked up
                         yield from (
                             self._in_folder[str(PurePosixPath(imported).parent)] if whole else (imported,)
                         )
             else:
-                for alias in statement.names:
-                    module = _absolute(statement, path)
-                    yield from self._definers(module, alias.name)
-                    for generated in IMPORTING.get((module, alias.name), ()):
+                module = _absolute(statement, path)
+                for name, _ in statement.names:
+                    yield from self._definers(module, name)
+                    for generated in IMPORTING.get((module, name), ()):
                         yield from self._file(generated)
         if path.startswith("tests/"):
             yield from self._named_by(path)
@@ -133,9 +241,10 @@ class Imports:
     def _named_by(self, path: str) -> Iterator[str]:
         """The modules in the texts of a test: in programs and commands, and in folders that it reads."""
         folder = PurePosixPath(path).parent
-        for text in self._texts(path):
-            for name in _MODULE_IN_TEXT.findall(text):
-                yield from self._file(name)
+        facts = self._facts(path)
+        for name in facts.modules:
+            yield from self._file(name)
+        for text in facts.texts:
             if text == "specgen":  # `python -m specgen`
                 yield from self._file("specgen.__main__")
             if text in ("docs", "README.md"):  # tests run the programs in them
@@ -174,12 +283,11 @@ class Imports:
             return
         path = self.modules.get(module)
         if path is not None and path.endswith("__init__.py"):
-            for statement in ast.walk(self._tree(path)):
-                if isinstance(statement, ast.ImportFrom):
-                    for alias in statement.names:
-                        if (alias.asname or alias.name) == name:
-                            yield from self._definers(_absolute(statement, path), alias.name)
-                            return
+            for statement in self._facts(path).names:
+                for original, called in statement.names:
+                    if called == name:
+                        yield from self._definers(_absolute(statement, path), original)
+                        return
         yield from self._file(module)
 
 
@@ -283,7 +391,7 @@ def _is_type_checking(test: ast.expr) -> bool:
     return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
-def _absolute(statement: ast.ImportFrom, path: str) -> str:
+def _absolute(statement: Statement, path: str) -> str:
     """The module that names are imported from."""
     if not statement.level:
         return statement.module or ""

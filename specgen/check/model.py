@@ -156,6 +156,7 @@ class Parameter:
         range: what must hold of a value, as pairs of a comparison and a bound.
         unless: the truth value where that need not hold.
         at_least: the parameter whose value is the smallest one.
+        with_: the optional parameter without which it is not given.
         interval: its values in expressions.
         choices: the words of an `enum`.
         enum_class: the attribute of the generated class that is an enumeration of these words.
@@ -174,6 +175,7 @@ class Parameter:
     range: tuple[tuple[str, float], ...] = ()
     unless: str | None = None
     at_least: str | None = None
+    with_: str | None = None
     interval: Interval = ANYTHING
     choices: tuple[str, ...] = ()
     enum_class: str | None = None

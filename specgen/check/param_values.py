@@ -9,6 +9,7 @@ from typing import Any
 
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
+from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Interval
 from specgen.expr.dtypes import INT_RANGES, is_float
 from specgen.schema.fields import Param, ParamField
@@ -84,7 +85,19 @@ def empty_range(file: SchemaFile, path: tuple[str, ...], param: Param, dtype: st
     return True
 
 
-def at_least_fits(
+def fits_others(
+    file: SchemaFile, path: tuple[str, ...], param: Param, params: Mapping[str, ParamField], sink: Sink
+) -> bool:
+    """Whether `unless`, `at_least` and `with`, where given, name parameters of which they can be said; else reported."""
+    if param.unless is not None and not decides(params.get(param.unless)):
+        message = f"`unless: {param.unless}` names no static truth value of the parameters"
+        help = "declare it: `type: bool, default: false, static: true`"
+        sink.add(transform_rules.WRONG_CONDITION.at(file.span(*path, "unless"), message, help=help))
+        return False
+    return _at_least_fits(file, path, param, params, sink) and _with_fits(file, path, param, params, sink)
+
+
+def _at_least_fits(
     file: SchemaFile, path: tuple[str, ...], param: Param, params: Mapping[str, ParamField], sink: Sink
 ) -> bool:
     """Whether `at_least`, where it is given, names a parameter that a number can be compared with; else reported."""
@@ -103,6 +116,23 @@ def at_least_fits(
         return True
     message = f"the default of `{path[-1]}` must be >= `{param.at_least}`, {least:g}, got {param.default:g}"
     sink.add(rules.PARAM_OUT_OF_RANGE.at(file.span(*path, "default"), message))
+    return False
+
+
+def _with_fits(
+    file: SchemaFile, path: tuple[str, ...], param: Param, params: Mapping[str, ParamField], sink: Sink
+) -> bool:
+    """Whether `with`, where it is given, names a parameter that may be missing as this one may; else reported."""
+    if param.with_ is None:
+        return True
+    optional = [
+        name for name, one in params.items() if name != path[-1] and isinstance(one, Param) and one.optional
+    ]
+    if param.optional and param.with_ in optional:
+        return True
+    message = f"`with: {param.with_}` is about two parameters that may be missing"
+    help = suggestion(param.with_, optional) if param.optional else "write `optional: true` beside it"
+    sink.add(rules.WRONG_TYPE.at(file.span(*path, "with"), message, help=help))
     return False
 
 

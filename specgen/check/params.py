@@ -11,17 +11,15 @@ from specgen.check.attributes import LOSS_ATTRIBUTES, TRANSFORM_ATTRIBUTES
 from specgen.check.model import PARAM_DTYPES, REQUIRED, Parameter, ParamKind
 from specgen.check.names import Names, refused
 from specgen.check.param_values import (
-    at_least_fits,
     check_range,
-    decides,
     empty_range,
+    fits_others,
     misfit,
     param_interval,
     range_of,
 )
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
-from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import ANYTHING, Binding, Interval, Type, full
 from specgen.expr.dtypes import holds
 from specgen.schema.fields import Param, ParamField
@@ -70,12 +68,15 @@ class ParamRules:
     enum_classes: bool = False
 
 
+_OF_OTHERS: Final = dict.fromkeys(("unless", "at_least", "with_"))
+"""Fields that say how a parameter goes with another."""
+
 OF_ENVS = ParamRules(
     "an environment",
     frozenset({"batch_size", "device"}),
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
-    {"optional": "leave it out, and give a default that is a number", "unless": None, "at_least": None},
+    {"optional": "leave it out, and give a default that is a number", **_OF_OTHERS},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
     entries=True,
@@ -94,7 +95,7 @@ OF_LOSSES = ParamRules(
     LOSS_ATTRIBUTES,
     "every loss has it",
     ("float", "int", "bool", _ENUM, _INTS),
-    {"per_env": None, "draw": None, "unless": None, "at_least": None},
+    {"per_env": None, "draw": None, **_OF_OTHERS},
     shapes=False,
 )
 
@@ -103,7 +104,7 @@ OF_FUNCTIONS = ParamRules(
     frozenset(),
     "",
     ("float", "int", "bool"),
-    dict.fromkeys(("optional", "static", "per_env", "draw", "unless", "at_least")),
+    {**dict.fromkeys(("optional", "static", "per_env", "draw")), **_OF_OTHERS},
     required=True,
 )
 
@@ -137,12 +138,7 @@ def check_params(
         if not names.claim(name, what, file.key_span(*here)) or per_env:
             continue
         kind = _kind(file, here, param, allowed, sink)
-        if kind is not None and param.unless is not None and not decides(params.get(param.unless)):
-            message = f"`unless: {param.unless}` names no static truth value of the parameters"
-            help = "declare it: `type: bool, default: false, static: true`"
-            sink.add(transform_rules.WRONG_CONDITION.at(file.span(*here, "unless"), message, help=help))
-            continue
-        if kind is not None and not at_least_fits(file, here, param, params, sink):
+        if kind is not None and not fits_others(file, here, param, params, sink):
             continue
         if kind is None or not _default_fits(file, here, param, kind, allowed, sink):
             continue
@@ -183,6 +179,7 @@ def _parameter(name: str, kind: ParamKind, param: Param, allowed: ParamRules, sp
         range_of(param),
         param.unless,
         param.at_least,
+        param.with_,
         interval,
         words_of(param),
         enum_class_of(param),
@@ -238,7 +235,7 @@ def _kind(
     for field, help in allowed.later.items():
         if (value := getattr(param, field)) not in (False, None):
             shown = "true" if value is True else value
-            message = f"`{field}: {shown}` is not available yet for {allowed.owner}"
+            message = f"`{field.rstrip('_')}: {shown}` is not available yet for {allowed.owner}"
             place = (*here, field) if help else here
             sink.add(rules.NOT_AVAILABLE.at(file.span(*place), message, help=help))
             return None

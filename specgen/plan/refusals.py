@@ -33,6 +33,11 @@ def refusals(param: Parameter, *, kept: bool = False) -> Iterator[RefusalPlan]:
             using(f"{free}not {holds}", *limit.uses, *(["as_ints"] if several else [])),
             formatted(f"{name} must be {sign} {limit}{but}, got ", name),
         )
+    if param.with_ is not None:
+        yield RefusalPlan(
+            f"{param.with_} is None",
+            literal(f"{name} is given together with {param.with_}, which is missing"),
+        )
     if param.at_least is not None:
         said = formatted(f"{name} must be >= {param.at_least}, got ", name)
         yield RefusalPlan(f"not {name} >= {param.at_least}", said)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from specgen.project.config import NAME, ConfigError, Project, own_config
 from specgen.project.discover import find_schemas
-from specgen.project.templates import Template
+from specgen.project.templates import SCAFFOLD, Template
 from specgen.project.write import replace_all
 from specgen.settings import Config
 from specgen.values import dataclass
@@ -94,12 +94,12 @@ class _Example:
     @property
     def folder(self) -> str:
         """The part of the scaffold that is about it."""
-        return "environment" if self.template is None else "pipeline"
+        return "environment" if self.template is None else self.template.folder
 
     @property
     def extra(self) -> str:
         """The extra of specgen that it needs."""
-        return "runtime" if self.template is None else "train"
+        return "runtime" if self.template is None else self.template.extra
 
     @property
     def schema(self) -> str:
@@ -139,7 +139,6 @@ class _Example:
 
 def project_files(config: Config, template: Template | None = None) -> dict[str, str]:
     """The text of each file of a new project, by its path."""
-    scaffold = Path(__file__).resolve().parent.parent / "scaffold"
     example = _Example(config, template)
     inner = config.package.count(".")
     top = Path(*Path(config.output).parts[: -inner or None])
@@ -152,7 +151,7 @@ def project_files(config: Config, template: Template | None = None) -> dict[str,
         "@source@": top.parent.as_posix(),
     }
     files = {} if template is None else {example.schema: template.text}
-    for folder in (scaffold / "common", scaffold / example.folder):
+    for folder in (SCAFFOLD / "common", SCAFFOLD / example.folder):
         for file in folder.rglob(f"*{_SUFFIX}"):
             path = file.relative_to(folder).as_posix().removesuffix(_SUFFIX)
             text = file.read_text(encoding="utf-8")
@@ -225,7 +224,8 @@ def _advice(data: dict[str, Any], directory: Path, config: Config, example: _Exa
     dependencies = _table(data, "project").get("dependencies", ())
     ours = [str(item) for item in dependencies if str(item).startswith(DISTRIBUTION)]
     # All extras bring the runtime.
-    if not any(example.template is None or example.extra in item for item in ours):
+    needed = () if example.template is None else example.extra.split(",")
+    if not any(all(extra in item for extra in needed) for item in ours):
         advice.append(f'add "{DISTRIBUTION}[{example.extra}]" to the dependencies in {NAME}')
     backend = str(_table(data, "build-system").get("build-backend", "setuptools"))
     packages = {"packages", "py-modules"} & set(_table(_table(data, "tool"), "setuptools"))

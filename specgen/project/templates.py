@@ -1,16 +1,20 @@
-"""The pipelines of the standard library as templates of projects: `specgen init --template`."""
+"""Pipelines as templates of projects, those of the standard library and one of conversations: `specgen init --template`."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from pathlib import PurePosixPath
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
 from specgen.project.library import PACKAGE, library_schemas
 from specgen.values import dataclass
+
+SCAFFOLD = Path(__file__).resolve().parent.parent / "scaffold"
+"""The files that projects begin with."""
 
 _FOLDER = "pipelines"
 _IMPORT = re.compile(r"^( *- )(\.[\w./-]*)$", re.MULTILINE)
@@ -26,6 +30,8 @@ class Template:
         text: of the schema file in the project: that of the library, with imports from there.
         pipeline: the name that it declares.
         total: the hyper-parameter that says how long it trains.
+        folder: the part of the scaffold that has its other files.
+        extra: the extras of specgen that it needs.
     """
 
     name: str
@@ -33,19 +39,28 @@ class Template:
     text: str
     pipeline: str
     total: str
+    folder: str = "pipeline"
+    extra: str = "train"
 
 
 def templates() -> dict[str, Template]:
     """The templates by their names.
 
-    Each is a file of the standard library that declares one pipeline with an environment to collect from.
+    Each is a file of the standard library that declares one pipeline with an environment to collect from; or one of
+    conversations, whose questions, reward and model are the project's own.
     """
     found = (
         _template(PurePosixPath(path), text)
         for path, text in library_schemas().items()
         if path.startswith(f"{_FOLDER}/")
     )
-    return {template.name: template for template in found if template is not None}
+    made = {template.name: template for template in found if template is not None}
+    for path in sorted((SCAFFOLD / "conversations" / "schemas").glob("*.yaml.in")):
+        place = PurePosixPath(path.name.removesuffix(".in"))
+        template = _template(place, path.read_text(encoding="utf-8"))
+        assert template is not None
+        made[template.name] = replace(template, folder="conversations", extra="llm,train")
+    return made
 
 
 def _template(path: PurePosixPath, text: str) -> Template | None:

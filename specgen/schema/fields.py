@@ -91,6 +91,7 @@ class Param(Declaration):
         above, below: open bounds.
         unless: a static truth value; where it is true, the bounds do not hold.
         at_least: another parameter, whose value is the smallest one.
+        with_: another optional parameter, without which this one is not given (`with`).
         optional: the parameter may be ``None`` (then ``given(name)`` is false in expressions).
         static: known at build time, so that it may shape types and decide branches.
         per_env: one value for each instance of the batch (a tensor).
@@ -106,6 +107,7 @@ class Param(Declaration):
     below: Number | None = None
     unless: str | None = None
     at_least: str | None = None
+    with_: str | None = Field(default=None, alias="with")
     optional: bool = False
     static: bool = False
     per_env: bool = False

@@ -201,7 +201,7 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(error) or _tensor_help(loc, found),
+            help=_nearest(error) or _tensor_help(loc, found) or _braces_help(root, loc, found, errors),
         )
     )
 
@@ -266,6 +266,24 @@ def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
         "a parameter that is a tensor is written {default: […], per_env: true}; "
         "a fixed table is declared under `consts`"
     )
+
+
+def _braces_help(
+    root: Mapping, loc: tuple[str | int, ...], found: Node | None, errors: list[Any]
+) -> str | None:
+    """For a word or number where a list or a mapping of it is meant: that."""
+    if not isinstance(found, Scalar) or found.text in ("", "drop"):
+        return None
+    kinds = {_EXPECTED.get(one["type"]) for one in errors}
+    if "a list" in kinds:
+        return f"write `[{found.text}]`"
+    if "a mapping" not in kinds:
+        return None
+    fields = _fields_at(root, loc)
+    near = found.text if found.text in fields else suggestion(found.text, fields)
+    if near == found.text or (loc[0] == "pipelines" and loc[2:] == ("loss",)):
+        return f"write `{{{found.text}: {{}}}}`"
+    return near or (f"its fields are {', '.join(fields)}" if fields else None)
 
 
 _READ = {"int_type": Scalar.as_int, "float_type": Scalar.as_float, "bool_type": Scalar.as_bool}

@@ -179,7 +179,9 @@ def _optimizer_form(value: object) -> str:
     if isinstance(value, OptimizerGroup):
         return "one"
     fields = {*OPTIMIZERS, "of", "every", "max_grad_norm"}
-    return "one" if not isinstance(value, dict) or fields & value.keys() else "several"
+    if not isinstance(value, dict) or fields & value.keys():
+        return "one"
+    return "one" if any(isinstance(number, int | float) for number in value.values()) else "several"
 
 
 OptimizerField = Annotated[

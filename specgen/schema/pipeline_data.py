@@ -95,10 +95,14 @@ class Recorded(Declaration):
 
     Attributes:
         path: a folder with a tensordict that was saved with `memmap`.
-        batch_size: frames of an update.
+        conversations: the function that gives conversations in place of that, `package.module:function`.
+        ref_model: a frozen language model whose log-probabilities of them the loss reads.
+        batch_size: frames of an update, or conversations.
     """
 
     path: str | None = None
+    conversations: str | None = None
+    ref_model: str | None = None
     batch_size: Quantity | None = None
 
 

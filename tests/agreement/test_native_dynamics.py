@@ -86,8 +86,8 @@ def test_one_step_from_the_reference_state(
     case, trace = case_and_trace
     env = case.chain(batch_size=batch)
     fresh = env.reset()
-    size = max(1, int(np.prod(batch)))
-    for start in range(0, STEPS, size):
+    # all states in the larger batches; one in seven of them where there is one at a time
+    for start in range(0, STEPS, max(7, int(np.prod(batch)))):
         data: TensorDict = fresh.clone()
         state = rows(trace.state, start, batch)
         for index, key in enumerate(case.state):

@@ -42,10 +42,11 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     assert found.exit_code == OK, found.output
     assert found.output.endswith(f" && pip install -e . && specgen build && python -m my_robot_rl.{name}\n")
     assert not (folder / "train.py").exists()
-    assert "specgen-rl[train]" in (folder / "pyproject.toml").read_text()
+    assert f"specgen-rl[{TEMPLATES[name].extra}]" in (folder / "pyproject.toml").read_text()
     mine = yaml.safe_load((folder / "schemas" / f"{name}.yaml").read_text())
-    library = yaml.safe_load(library_schemas()[f"pipelines/{name}.yaml"])
-    assert mine["pipelines"] == library["pipelines"]
+    if TEMPLATES[name].folder == "pipeline":
+        library = yaml.safe_load(library_schemas()[f"pipelines/{name}.yaml"])
+        assert mine["pipelines"] == library["pipelines"]
     assert all(place.startswith("specgen_std/") for place in mine["import"])
     built = invoke("--root", str(folder), "build", "--strict")
     assert built.exit_code == OK, built.output
@@ -75,6 +76,25 @@ def test_it_trains_with_the_command_that_was_said(built: Path) -> None:
     assert {"config.json", "log.csv", "curve.png"} <= {
         path.name for path in (built / "runs" / "short").iterdir()
     }
+
+
+def test_a_language_model_of_a_folder_trains_in_a_project(tmp_path: Path) -> None:
+    folder = tmp_path / "my-chats"
+    assert invoke("init", str(folder), "--template", "chat_grpo").exit_code == OK
+    assert invoke("--root", str(folder), "build", "--strict").exit_code == OK
+    run(folder, "-m", "ruff", "check", "--no-cache", ".")
+    run(folder, "-m", "ruff", "format", "--no-cache", "--check", ".")
+    assert "2 passed" in run(folder, "-m", "pytest", "-p", "no:cacheprovider")
+    done = run_python("-m", "my_chats_rl.chat_grpo", cwd=folder)
+    assert done.returncode != OK
+    assert "there is no folder './checkpoints/model'" in done.stderr
+    assert "wrote checkpoints/model" in run(folder, "tiny_model.py").replace("\\", "/")
+    recorded = invoke("--root", str(folder), "models", "lock")
+    assert recorded.exit_code == OK, recorded.output
+    assert invoke("--root", str(folder), "build", "--strict").exit_code == OK
+    words = ["--total-frames", "128", "--evaluate-every", "64", "--evaluate-episodes", "4"]
+    run(folder, "-m", "my_chats_rl.chat_grpo", *words)
+    assert "kl_penalty" in (folder / "runs" / "chat_grpo" / "log.csv").read_text()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import affected
 from tests.affected import affected_tests
 
 FILES = {
@@ -82,3 +83,27 @@ def test_the_nearest_come_first(checkout: Path) -> None:
         ("tests/test_command.py", 3),
         ("tests/test_show.py", 3),
     ]
+
+
+def test_what_is_kept_of_files_is_that_of_their_contents(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second time nothing is parsed that says what it said; a file that says something else is."""
+    before = affected_tests(checkout, ["specgen/show.py"])
+    parsed: list[str] = []
+    read = affected.facts_of
+
+    def facts_of(text: str, is_package: bool) -> affected.Facts:
+        parsed.append(text)
+        return read(text, is_package)
+
+    monkeypatch.setattr(affected, "facts_of", facts_of)
+    assert affected_tests(checkout, ["specgen/show.py"]) == before
+    assert parsed == []
+    file = checkout / "tests" / "test_parse.py"
+    old, new = file.read_text(encoding="utf-8"), "from specgen import parse, show\n"
+    for text, reached in ((new, True), (old, False)):
+        file.write_text(text, encoding="utf-8")
+        found = affected_tests(checkout, ["specgen/show.py"])
+        assert (("tests/test_parse.py", 1) in found) == reached
+    assert parsed == [new, old]

@@ -48,3 +48,9 @@ def test_noise_drifts_within_episodes() -> None:
     steps = (noise[:, 1:] - noise[:, :-1])[~begins[:, 1:]]
     assert abs(float(steps.std()) - 0.2) < 0.03
     assert float(noise.std()) > 2 * float(steps.std())
+
+
+def test_noise_that_never_dies_out_is_refused() -> None:
+    with pytest.raises(ValueError, match="theta \\* dt must be below 2, or the noise never dies out, got 3"):
+        small_config(module, theta=15.0, dt=0.2)
+    assert small_config(module, theta=15.0, dt=0.1).theta == 15.0

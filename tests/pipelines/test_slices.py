@@ -64,3 +64,10 @@ def test_gradients_go_back_through_the_steps(parts: dqn_cartpole_gru.DQNCartPole
 def test_slices_divide_batches() -> None:
     with pytest.raises(ValueError, match="slice_length must divide batch_size, got 3"):
         small_config(dqn_cartpole_gru, slice_length=3)
+
+
+def test_a_slice_is_there_when_the_first_is_drawn() -> None:
+    with pytest.raises(
+        ValueError, match="warm_up_frames must be at least num_envs \\* slice_length, got 100"
+    ):
+        small_config(dqn_cartpole_gru, num_envs=20, slice_length=10, batch_size=100, warm_up_frames=100)

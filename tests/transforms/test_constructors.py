@@ -7,23 +7,28 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.envs import check_env_specs
-from specgen_runtime.transforms import Compose, TransformedEnv
+from specgen_runtime.specs import Bounded, Composite, Unbounded
+from specgen_runtime.transforms import Compose, Transform, TransformedEnv
 from specgen_std.transforms import (
+    ActionScaling,
     CatFrames,
+    CatTensors,
     ClipTransform,
     ExcludeTransform,
     InitTracker,
     LineariseRewards,
+    ObservationNorm,
     RenameTransform,
     RewardSum,
     SelectTransform,
     SqueezeTransform,
     StepCounter,
+    SuccessReward,
     TargetReturn,
     TimeMaxPool,
     UnsqueezeTransform,
 )
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 
 from tests.transforms.envs import Team, Walk
 
@@ -165,3 +170,52 @@ def test_done_flags_stay() -> None:
         TransformedEnv(Walk(2), SelectTransform("position", keep_dones=False)).rollout(2)
     with pytest.raises(ValueError, match="can't drop 'done'"):
         TransformedEnv(Walk(2), ExcludeTransform("done")).rollout(2)
+
+
+@pytest.mark.parametrize("given", [{"loc": 0.5}, {"scale": 2.0}])
+def test_numbers_that_are_given_together(given: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"is given together with (loc|scale), which is missing"):
+        ActionScaling(**given)
+
+
+@pytest.mark.parametrize(
+    ("transform", "key", "shape"),
+    [
+        (CatTensors(["x", "y"], "xy"), "xy", (3, 6)),
+        (UnsqueezeTransform(-1, ["x"], ["column"]), "column", (3, 4, 1)),
+        (SuccessReward("over"), "x", (3, 4)),
+    ],
+)
+def test_a_reset_outside_of_environments_maps_what_is_fresh(
+    transform: Transform, key: str, shape: tuple[int, ...]
+) -> None:
+    fresh = TensorDict({"x": torch.ones(3, 4), "y": torch.zeros(3, 2), "over": torch.ones(3, 1).bool()}, [3])
+    made = transform._reset(TensorDict(batch_size=[3]), fresh)
+    assert made[key].shape == shape
+    assert "reward" not in made
+
+
+def test_specs_of_what_a_map_does_not_read_stay() -> None:
+    norm = ObservationNorm(1.0, 2.0, in_keys=["x", "y"])
+    specs = Composite(x=Bounded(-1.0, 1.0, (4,)), z=Unbounded((2,)))
+    changed = norm.transform_observation_spec(specs.clone())
+    assert changed["x"] == Bounded(-1.0, 3.0, (4,))
+    assert changed["z"] == specs["z"]
+    assert {*changed.keys()} == {"x", "z"}
+    flags = Composite(done=Unbounded((1,), dtype=torch.bool))
+    assert norm.transform_done_spec(flags.clone()) == flags
+
+
+class Zeroless(Transform):
+    """Says what its environment's transition of zeros is to hold."""
+
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        return fake_tensordict.set("position", fake_tensordict["position"] + 1)
+
+
+def test_the_transition_of_zeros_passes_through_transforms() -> None:
+    env = TransformedEnv(Walk(2), Compose(Zeroless(), StepCounter(), Compose(Zeroless())))
+    fake = env.fake_tensordict()
+    assert torch.equal(fake["position"], torch.full((2, 3), 2.0))
+    assert not fake["next", "position"].any()
+    assert fake["step_count"].shape == (2, 1)

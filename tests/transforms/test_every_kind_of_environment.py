@@ -85,6 +85,7 @@ def test_none_is_forgotten() -> None:
     assert {*EVERY} | OTHERS >= {*transforms.__all__} - {"FunctionTransform"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_alone(name: str, batch: tuple[int, ...]) -> None:

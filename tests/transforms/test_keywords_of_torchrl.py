@@ -46,9 +46,10 @@ def test_keys_in_their_order(by_name: bool) -> None:
 @pytest.mark.peers
 def test_keys_in_the_order_of_torchrl() -> None:
     data = TensorDict({("b", "x"): torch.ones(2, 1), "c": torch.rand(2, 2), "a": torch.zeros(2, 2)}, [2])
+    data["b!"] = torch.full((2, 1), 2.0)  # before ("b", "x"), which is joined as text
     for by_name in (True, False):
         ours, peer = (
-            make(["c", ("b", "x"), "a"], sort=by_name)(data.copy())
+            make(["c", ("b", "x"), "a", "b!"], sort=by_name)(data.copy())
             for make in (CatTensors, theirs().CatTensors)
         )
         assert torch.equal(ours["observation_vector"], peer["observation_vector"])
@@ -124,6 +125,8 @@ def test_a_flag_of_the_user_ends_episodes() -> None:
     check_env_specs(TransformedEnv(Walk(2), CatFrames(3, -1, ["position"], done_key="over")))
     with pytest.raises(KeyError, match=r"the done_key 'end' is not under 'next', which holds .*'over'"):
         CatFrames(3, -1, ["position"], done_key="end")(data)
+    with pytest.raises(TypeError, match="a key is text or a tuple of text, got 3"):
+        CatFrames(3, -1, ["position"], done_key=3)  # type: ignore[arg-type]
 
 
 def test_recorded_actions() -> None:
@@ -191,3 +194,14 @@ def test_episodes_behind_the_first_ones() -> None:
     assert all(length == 10 for row in never for length in row[1:-1])
     with pytest.raises(ValueError, match="first_episode_prob must be <= 1"):
         RandomTruncationTransform(1, 10, 0.0, 1.5)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_recorded_episodes_are_cut_off_as_in_an_environment(batch: tuple[int, ...]) -> None:
+    data = TransformedEnv(Walk(*batch), StepCounter()).rollout(12, break_when_any_done=False)
+    cut = RandomTruncationTransform(4, 4)(data.copy())
+    truncated, late = cut["next", "truncated"], data["next", "step_count"] >= 4
+    assert late.any()
+    assert truncated.shape == late.shape  # with the trailing 1 of flags: the count is one of them
+    assert truncated[late].all()
+    assert torch.equal(cut["next", "done"], data["next", "terminated"] | truncated)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5dfe01fdb78035e8a633d807b154561b2a3b03e3952b4ebd4dd1dd107f4f9464
+# specgen: sha256=030d69c1545e9ee84cfc09510ff9b6e5a1cb2113e91d8f6ac554f72d3c7e404a
 """The generated chains."""
 
 from .acrobot import AcrobotTrain, AcrobotTrainData, AcrobotTrainNext, AcrobotTrainNextData, AcrobotTrainRoot
@@ -18,8 +18,9 @@ from .mountain_car import (
     MountainCarContinuousHeld, MountainCarContinuousHeldData, MountainCarContinuousHeldNext,
     MountainCarContinuousHeldNextData, MountainCarContinuousHeldRoot, MountainCarContinuousTrain,
     MountainCarContinuousTrainData, MountainCarContinuousTrainNext, MountainCarContinuousTrainNextData,
-    MountainCarContinuousTrainRoot, MountainCarTrain, MountainCarTrainData, MountainCarTrainNext,
-    MountainCarTrainNextData, MountainCarTrainRoot,
+    MountainCarContinuousTrainRoot, MountainCarScaled, MountainCarScaledConsts, MountainCarScaledData,
+    MountainCarScaledNext, MountainCarScaledNextData, MountainCarScaledRoot, MountainCarTrain,
+    MountainCarTrainData, MountainCarTrainNext, MountainCarTrainNextData, MountainCarTrainRoot,
 )
 from .pendulum import (
     PendulumGymTrain, PendulumGymTrainConsts, PendulumGymTrainData, PendulumGymTrainNext,
@@ -40,10 +41,12 @@ __all__ = [
     "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
     "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
     "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
-    "MountainCarContinuousTrainRoot", "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext",
-    "MountainCarTrainNextData", "MountainCarTrainRoot", "PendulumGymTrain", "PendulumGymTrainConsts",
-    "PendulumGymTrainData", "PendulumGymTrainNext", "PendulumGymTrainNextData", "PendulumGymTrainRoot",
-    "PendulumTrain", "PendulumTrainData", "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot",
-    "SimpleTagTrain", "SimpleTagTrainData", "SimpleTagTrainNext", "SimpleTagTrainNextData",
-    "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData", "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
+    "MountainCarContinuousTrainRoot", "MountainCarScaled", "MountainCarScaledConsts", "MountainCarScaledData",
+    "MountainCarScaledNext", "MountainCarScaledNextData", "MountainCarScaledRoot", "MountainCarTrain",
+    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "PendulumGymTrain", "PendulumGymTrainConsts", "PendulumGymTrainData", "PendulumGymTrainNext",
+    "PendulumGymTrainNextData", "PendulumGymTrainRoot", "PendulumTrain", "PendulumTrainData",
+    "PendulumTrainNext", "PendulumTrainNextData", "PendulumTrainRoot", "SimpleTagTrain", "SimpleTagTrainData",
+    "SimpleTagTrainNext", "SimpleTagTrainNextData", "SimpleTagTrainRoot", "TaxiTrain", "TaxiTrainData",
+    "TaxiTrainNext", "TaxiTrainNextData", "TaxiTrainRoot",
 ]

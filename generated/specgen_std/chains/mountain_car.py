@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d68f2ad063f01951695f1c082d425db994e6da79579dc473a66c46239b36c3cd
+# specgen: sha256=0bf864822db5f7a3f550ae534fd93db06908a40b35d58c07686adadd6ef7a20f
 """The mountain cars ready for training."""
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ __all__ = [
     "MountainCarContinuousHeld", "MountainCarContinuousHeldData", "MountainCarContinuousHeldNext",
     "MountainCarContinuousHeldNextData", "MountainCarContinuousHeldRoot", "MountainCarContinuousTrain",
     "MountainCarContinuousTrainData", "MountainCarContinuousTrainNext", "MountainCarContinuousTrainNextData",
-    "MountainCarContinuousTrainRoot", "MountainCarTrain", "MountainCarTrainData", "MountainCarTrainNext",
-    "MountainCarTrainNextData", "MountainCarTrainRoot",
+    "MountainCarContinuousTrainRoot", "MountainCarScaled", "MountainCarScaledConsts", "MountainCarScaledData",
+    "MountainCarScaledNext", "MountainCarScaledNextData", "MountainCarScaledRoot", "MountainCarTrain",
+    "MountainCarTrainData", "MountainCarTrainNext", "MountainCarTrainNextData", "MountainCarTrainRoot",
 ]
 
 
@@ -190,6 +191,200 @@ class MountainCarTrain(RenderedEnv["MountainCarTrainData", "MountainCarTrainSpec
         return {"observation": mountain_car_observe(next_.position, next_.velocity), **next_._asdict()}
 
     def _picture(self, root: MountainCarTrainRoot) -> Picture:
+        return mountain_car_picture(mountain_car_render(self.params, root.position))
+
+
+class MountainCarScaledConsts(NamedTuple):
+    """Constant tables of `MountainCarScaled`."""
+
+    observation_norm_3_loc: Tensor
+    """`loc` of ObservationNorm"""
+    observation_norm_3_scale: Tensor
+    """`scale` of ObservationNorm"""
+
+
+class MountainCarScaledRoot(NamedTuple):
+    """What a step reads from one time to the next; observations follow from it."""
+
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    """true right after a reset"""
+    step_count: Int64[Tensor, "*batch 1"]
+    """steps since the last reset"""
+    episode_reward: Float32[Tensor, "*batch 1"]
+    """the sum of `reward` since the last reset"""
+
+
+class MountainCarScaledNext(NamedTuple):
+    """What a step computes for the step after it: the fields of `MountainCarScaledRoot`, and more."""
+
+    position: Float32[Tensor, "*batch"]
+    velocity: Float32[Tensor, "*batch"]
+    done: Bool[Tensor, "*batch 1"]
+    terminated: Bool[Tensor, "*batch 1"]
+    truncated: Bool[Tensor, "*batch 1"]
+    is_init: Bool[Tensor, "*batch 1"]
+    step_count: Int64[Tensor, "*batch 1"]
+    episode_reward: Float32[Tensor, "*batch 1"]
+    reward: Float32[Tensor, "*batch 1"]
+
+
+def mountain_car_scaled_reset(not_done: Tensor, draw_position: Tensor) -> MountainCarScaledRoot:
+    """A fresh episode in every row of the batch."""
+    # envs.MountainCar
+    base = mountain_car_reset(not_done, draw_position)
+    # chains.MountainCarScaled.transforms[0]
+    is_init = torch.ones_like(base.done)
+    # chains.MountainCarScaled.transforms[1]
+    step_count = torch.zeros_like(not_done, dtype=torch.int64)
+    # chains.MountainCarScaled.transforms[2]
+    episode_reward = torch.zeros_like(not_done, dtype=torch.float32)
+    return MountainCarScaledRoot(
+        position=base.position, velocity=base.velocity, done=base.done, terminated=base.terminated,
+        truncated=base.truncated, is_init=is_init, step_count=step_count, episode_reward=episode_reward,
+    )
+
+
+def mountain_car_scaled_advance(
+    params: MountainCarParams, position: Tensor, velocity: Tensor, step_count: Tensor, episode_reward: Tensor,
+    action: Tensor,
+) -> MountainCarScaledNext:
+    """One step: all that the step after it depends on."""
+    # envs.MountainCar
+    base = mountain_car_advance(params, position, velocity, action)
+    reward = mountain_car_reward(base.terminated)
+    # chains.MountainCarScaled.transforms[0]
+    next_is_init = torch.zeros_like(base.done)
+    # chains.MountainCarScaled.transforms[1]
+    next_step_count = step_count + 1
+    next_truncated = base.truncated | (next_step_count >= 200)
+    # chains.MountainCarScaled.transforms[2]
+    next_episode_reward = episode_reward + reward
+    return MountainCarScaledNext(
+        position=base.position, velocity=base.velocity, done=base.done | next_truncated,
+        terminated=base.terminated, truncated=next_truncated, is_init=next_is_init,
+        step_count=next_step_count, episode_reward=next_episode_reward, reward=reward,
+    )
+
+
+def mountain_car_scaled_observe(
+    consts: MountainCarScaledConsts, position: Tensor, velocity: Tensor
+) -> Tensor:
+    """The observation of a state, for any leading dimensions."""
+    # envs.MountainCar
+    observation = mountain_car_observe(position, velocity)
+    # chains.MountainCarScaled.transforms[3]
+    return observation * consts.observation_norm_3_scale + consts.observation_norm_3_loc
+
+
+class MountainCarScaled(RenderedEnv["MountainCarScaledData", "MountainCarScaledSpecs"]):
+    """MountainCar whose position and velocity are both between -1 and 1, so that a network sees either.
+
+    Transforms, in order: InitTracker, StepCounter, RewardSum, ObservationNorm.
+
+    Keys:
+        observation: float32 [*batch, 2] in [[-1, -1], [1, 1]]
+        position: float32 [*batch] in [-1.2, 0.6]
+        velocity: float32 [*batch] in [-0.07, 0.07]
+        is_init: bool [*batch, 1]; true right after a reset
+        step_count: int64 [*batch, 1]; steps since the last reset
+        episode_reward: float32 [*batch, 1]; the sum of `reward` since the last reset
+        done, terminated, truncated: bool [*batch, 1]; the episode is over; it ended; it was cut off
+        action: int64 [*batch] in 0..2
+        ("next", "reward"): float32 [*batch, 1]
+    """
+
+    params: MountainCarParams
+    consts: MountainCarScaledConsts
+    _root_record = MountainCarScaledRoot
+    _frames_per_second: ClassVar[int] = 30
+    _columns = frozenset(["is_init", "step_count", "episode_reward"])
+
+    def __init__(
+        self, *, force: float = 0.001, gravity: float = 0.0025, goal_position: float = 0.5,
+        goal_velocity: float = 0.0, batch_size: Sequence[int] = (), device: DEVICE_TYPING | None = None,
+    ) -> None:
+        """MountainCar whose position and velocity are both between -1 and 1, so that a network sees either.
+
+        Args:
+            force: acceleration of a push (default 0.001)
+            gravity: pull of the slope (default 0.0025)
+            goal_position: position on the right hill that counts as arrival (default 0.5)
+            goal_velocity: least velocity at the goal (default 0.0)
+            batch_size: how many instances run side by side, any shape.
+            device: where the tensors live.
+        """
+        super().__init__(batch_size=batch_size, device=device)
+        self.params = MountainCarParams(
+            force=self._float("force", force),
+            gravity=self._float("gravity", gravity),
+            goal_position=self._float("goal_position", goal_position),
+            goal_velocity=self._float("goal_velocity", goal_velocity),
+        )
+        self._build()
+
+    def _build(self) -> None:
+        self.consts = MountainCarScaledConsts(
+            observation_norm_3_loc=torch.tensor([0.333333, 0.0], dtype=torch.float32, device=self.device),
+            observation_norm_3_scale=torch.tensor(
+                [1.111111, 14.285714], dtype=torch.float32, device=self.device
+            ),
+        )
+        super()._build()
+
+    def _specs(self) -> EnvSpecs:
+        flag = Categorical(2, shape=(1,), dtype=torch.bool)
+        observation = Composite(
+            observation=Bounded(
+                low=[-1.000000238418579, -1.0],
+                high=[0.9999996423721313, 1.0],
+                shape=(2,),
+                dtype=torch.float32,
+            ),
+            position=Bounded(low=-1.2, high=0.6, shape=(), dtype=torch.float32),
+            velocity=Bounded(low=-0.07, high=0.07, shape=(), dtype=torch.float32),
+            is_init=Categorical(2, shape=(1,), dtype=torch.bool),
+            step_count=Bounded(low=0, high=2**63 - 1, shape=(1,), dtype=torch.int64),
+            episode_reward=Unbounded(shape=(1,), dtype=torch.float32),
+        )
+        return EnvSpecs(
+            action=Composite(action=Categorical(3, shape=(), dtype=torch.int64)),
+            observation=observation,
+            state=observation.select("position", "velocity", "step_count", "episode_reward"),
+            reward=Composite(reward=Unbounded(shape=(1,), dtype=torch.float32)),
+            done=Composite(done=flag, terminated=flag, truncated=flag),
+        ).to(self.device)
+
+    def _fresh(self) -> MountainCarScaledRoot:
+        return mountain_car_scaled_reset(
+            torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device),
+            self._uniform((), torch.float32),
+        )
+
+    def _advance(self, root: MountainCarScaledRoot, actions: tuple[Tensor, ...]) -> MountainCarScaledNext:
+        return mountain_car_scaled_advance(
+            self.params, root.position, root.velocity, root.step_count, root.episode_reward, actions[0]
+        )
+
+    def _root_entries(self, root: MountainCarScaledRoot) -> dict[str, Any]:
+        return {
+            "observation": mountain_car_scaled_observe(self.consts, root.position, root.velocity),
+            **root._asdict(),
+        }
+
+    def _next_entries(
+        self, root: MountainCarScaledRoot, actions: tuple[Tensor, ...], next_: MountainCarScaledNext
+    ) -> dict[str, Any]:
+        return {
+            "observation": mountain_car_scaled_observe(self.consts, next_.position, next_.velocity),
+            **next_._asdict(),
+        }
+
+    def _picture(self, root: MountainCarScaledRoot) -> Picture:
         return mountain_car_picture(mountain_car_render(self.params, root.position))
 
 
@@ -585,6 +780,46 @@ if TYPE_CHECKING:
     ):
         """The types of the specs and keys of `MountainCarTrain`."""
 
+    class MountainCarScaledNextData(TypedTensorDict[
+        Never,
+        Literal["observation"], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"], Bool[Tensor, "*batch 1"],
+        Literal["step_count"], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward", "reward"], Float32[Tensor, "*batch 1"],
+    ]):
+        """The `"next"` part of `MountainCarScaledData`."""
+
+    class MountainCarScaledData(TypedTensorDict[
+        Literal["reward"],
+        Literal["observation"] | tuple[Literal["next"], Literal["observation"]], Float32[Tensor, "*batch 2"],
+        Literal["position", "velocity"]
+        | tuple[Literal["next"], Literal["position", "velocity"]], Float32[Tensor, "*batch"],
+        Literal["done", "terminated", "truncated", "is_init"]
+        | tuple[Literal["next"], Literal["done", "terminated", "truncated", "is_init"]],
+        Bool[Tensor, "*batch 1"],
+        Literal["step_count"] | tuple[Literal["next"], Literal["step_count"]], Int64[Tensor, "*batch 1"],
+        Literal["episode_reward"]
+        | tuple[Literal["next"], Literal["episode_reward", "reward"]], Float32[Tensor, "*batch 1"],
+        Literal["action"], Int64[Tensor, "*batch"],
+        Literal["next"], MountainCarScaledNextData,
+    ]):
+        """The tensordicts of `MountainCarScaled`, with their keys."""
+
+    class MountainCarScaledSpecs(
+        KeyTypes[Literal["action"], Literal["reward"], Literal["done"]],
+        OneAction[Literal["action"], Categorical],
+        Observations[
+            Literal["observation", "position", "velocity", "step_count"], Bounded,
+            Literal["is_init"], Categorical,
+            Literal["episode_reward"], Unbounded,
+        ],
+        States[Literal["position", "velocity", "step_count"], Bounded, Literal["episode_reward"], Unbounded],
+        OneReward[Literal["reward"], Unbounded],
+        Dones[Literal["done", "terminated", "truncated"], Categorical],
+    ):
+        """The types of the specs and keys of `MountainCarScaled`."""
+
     class MountainCarContinuousTrainNextData(TypedTensorDict[
         Never,
         Literal["observation"], Float32[Tensor, "*batch 2"],
@@ -664,6 +899,6 @@ if TYPE_CHECKING:
         """The types of the specs and keys of `MountainCarContinuousHeld`."""
 
 else:
-    MountainCarTrainNextData = MountainCarTrainData = MountainCarContinuousTrainNextData = TensorDict
-    MountainCarContinuousTrainData = MountainCarContinuousHeldNextData = TensorDict
-    MountainCarContinuousHeldData = TensorDict
+    MountainCarTrainNextData = MountainCarTrainData = MountainCarScaledNextData = TensorDict
+    MountainCarScaledData = MountainCarContinuousTrainNextData = MountainCarContinuousTrainData = TensorDict
+    MountainCarContinuousHeldNextData = MountainCarContinuousHeldData = TensorDict

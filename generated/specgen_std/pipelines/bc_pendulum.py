@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=243a1d9204e472d5e225bdae89c54660fd374c052981caad3409b7d0ebdd6d29
+# specgen: sha256=5d2976bb79c1ef3a586bdb58ed73e2bf6d266d5e6b3d5f98268e197db876a616
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BCPendulumConfig:
     """folder of the transitions, saved with `memmap`"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    lr: float = 0.0003
+    lr: float = 0.001
     """step size of the optimizer (> 0)"""
     weight_decay: float = 0.0001
     """decay of the weights (>= 0)"""
@@ -74,7 +74,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-2, 2].
     """
     net = nn.Sequential(
-        MLP(in_features=3, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=59f633c65ac57ed74865dd928611b5d8121363ee0e8b0e01bc3898a03c264ce3
+# specgen: sha256=d00d9e43c88acb4d4491bd0f14d524c3eb82b7cec5056270ed098dd3e2f8c8ae
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CQLPendulumConfig:
     """all random numbers follow from it"""
     min_q_weight: float = 0.1
     """how much the gap to the values of the data counts"""
-    num_envs: int = 4
+    num_envs: int = 8
     """environments side by side (>= 1)"""
     num_steps: int = 1
     """steps of each environment between two updates of the policy (>= 1)"""
@@ -50,31 +50,31 @@ class CQLPendulumConfig:
     """frames that the replay buffer holds (>= 1)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    updates: int = 1
+    updates: int = 4
     """updates for each batch that is collected (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.0003
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
     critic_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    temperature_lr: float = 0.0003
+    temperature_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    total_frames: int = 50_000
+    total_frames: int = 30_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 3000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -110,7 +110,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-2, 2].
     """
     net = nn.Sequential(
-        MLP(in_features=3, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
@@ -126,7 +126,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=01b55fd2d5cb720c9754721d7b0bc94fd9e91acaa06e4fbd40e116d3f72d842e
+# specgen: sha256=58433200399afb73d56d7dab6fccc08d503423c185afff53440f5cc3951d9779
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -106,6 +106,10 @@ class DDPGPendulumRecordedConfig:
         int_param("evaluate_episodes", self.evaluate_episodes, at_least=1)
         int_param("checkpoint_every", self.checkpoint_every, at_least=1)
         device_param("device", self.device)
+        if self.theta * self.dt >= 2:
+            raise ValueError(
+                f"theta * dt must be below 2, or the noise never dies out, got {self.theta * self.dt}"
+            )
         if self.capacity < self.batch_size:
             raise ValueError(f"capacity must be at least batch_size, got {self.capacity}")
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=894a5b48f55460c615db5ebd783497277454c06b02fda440f2be8666612cf24f
+# specgen: sha256=7e93056f7b541d16831346f57ab37a62b2338b16f96bd1941f6edd39127f4915
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
@@ -105,6 +105,10 @@ class DQNCartPoleGRUConfig:
             raise ValueError(f"warm_up_frames must be at least batch_size, got {self.warm_up_frames}")
         if self.batch_size % self.slice_length:
             raise ValueError(f"slice_length must divide batch_size, got {self.slice_length}")
+        if self.warm_up_frames < self.num_envs * self.slice_length:
+            raise ValueError(
+                f"warm_up_frames must be at least num_envs * slice_length, got {self.warm_up_frames}"
+            )
 
 
 def value_network() -> QValueActor:

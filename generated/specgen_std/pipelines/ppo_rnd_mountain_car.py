@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7d651417320bc30b7ed0d94f964591c6fa539cdeb0a180a7d688fb6960f5a199
+# specgen: sha256=65c1d58f4b38a3b014a43dd4fb6192355fb1d8e64854cd7cda948bdd42c074d1
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specgen_runtime.training import (
     minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
-from specgen_std.chains.mountain_car import MountainCarTrain
+from specgen_std.chains.mountain_car import MountainCarScaled
 from specgen_std.losses.ppo import ClipPPOLoss
 from specgen_std.losses.rnd import RNDLoss
 
@@ -162,9 +162,9 @@ class PPORNDMountainCar:
         self.device = available_device("device", config.device)
         torch.manual_seed(stream(config.seed, "networks"))
         self.config = config
-        self.env = MountainCarTrain(batch_size=[config.num_envs], device=self.device)
+        self.env = MountainCarScaled(batch_size=[config.num_envs], device=self.device)
         self.env.set_seed(stream(config.seed, "env"))
-        self.eval_env = MountainCarTrain(batch_size=[config.evaluate_episodes], device=self.device)
+        self.eval_env = MountainCarScaled(batch_size=[config.evaluate_episodes], device=self.device)
         self.exploring = torch.Generator(self.device).manual_seed(stream(config.seed, "exploration"))
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.critic_network = critic_network().to(self.device)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cfe492989f04f5cb041339de110e86a890114862bd2e35660a55a3455d970429
+# specgen: sha256=07e754c25633bdbf55864bd7e3ed058e86dd8ff632f4f4125aed02531333b61d
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ class REDQPendulumConfig:
     """frames of an update (>= 1)"""
     warm_up_frames: int = 1000
     """frames before the first update (>= 0)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     random_frames: int = 1000
     """frames at first in which actions are random (>= 0)"""
-    tau: float = 0.005
+    tau: float = 0.01
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.0003
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.0003
+    critic_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    temperature_lr: float = 0.0003
+    temperature_lr: float = 0.001
     """step size of the optimizer (> 0)"""
     total_frames: int = 10_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 500
+    evaluate_every: int = 250
     """frames between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
@@ -113,7 +113,7 @@ def actor_network(generator: torch.Generator) -> ProbabilisticActor:
     float32 [1] in [-2, 2].
     """
     net = nn.Sequential(
-        MLP(in_features=3, out_features=2, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=3, out_features=2, num_cells=[64, 64], activation_class=nn.ReLU),
         NormalParamExtractor(),
     )
     module = SafeModule(net, in_keys=["observation"], out_keys=["loc", "scale"])
@@ -129,7 +129,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=11b92558b19aa4ce57b90904e592c7ba34560fbacab710131af479c62ee8fa8b
+# specgen: sha256=44d8f7abc963d53a6987d99a54a7c3c12fd8ab4917dbb24120f7b295efc8f07b
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class TD3BCPendulumConfig:
     """folder of the transitions, saved with `memmap`"""
     delay: int = 2
     """updates of the values between two of the policy and the targets (>= 1)"""
-    alpha: float = 2.5
+    alpha: float = 10.0
     """how much the values count against the distance to the actions in the data (>= 0)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
-    gamma: float = 0.99
+    gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
     tau: float = 0.005
     """how much of a network comes into its target at each update (> 0, <= 1)"""
-    actor_lr: float = 0.0003
+    actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    critic_lr: float = 0.0003
+    critic_lr: float = 0.001
     """step size of the optimizer (> 0)"""
-    total_updates: int = 50_000
+    total_updates: int = 20_000
     """updates (>= 1)"""
     stop_return: float = -200.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 2500
+    evaluate_every: int = 1000
     """updates between two evaluations (>= 1)"""
     evaluate_episodes: int = 20
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 5000
+    checkpoint_every: int = 2000
     """updates between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -83,7 +83,7 @@ class TD3BCPendulumConfig:
 
 def actor_network() -> ProbabilisticActor:
     """Make a network from `observation`, float32 [3], to `action`, float32 [1] in [-2, 2]."""
-    net = MLP(in_features=3, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU)
+    net = MLP(in_features=3, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU)
     module = SafeModule(net, in_keys=["observation"], out_keys=["param"])
     return ProbabilisticActor(
         module, in_keys=["param"], out_keys=["action"], distribution_class=TanhDelta,
@@ -96,7 +96,7 @@ def qvalue_network() -> ValueOperator:
     `state_action_value`, float32 [1].
     """
     return ValueOperator(
-        MLP(in_features=4, out_features=1, num_cells=[256, 256], activation_class=nn.ReLU),
+        MLP(in_features=4, out_features=1, num_cells=[64, 64], activation_class=nn.ReLU),
         in_keys=["observation", "action"], out_keys=["state_action_value"],
     )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b096ce2ad09d34d4647a05102f7bd835b398f9c2644cd348ed8e6b30606f056a
+# specgen: sha256=342e7f46fa2810c38ee7b7dcce0d5feafb6538e9ffeddc8f2179075a4b6186b7
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -314,15 +314,20 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
                 nothing.
 
         Raises:
-            ValueError: if `scale` is not > 0.
+            ValueError: if `scale` is not > 0, or `loc` is given without `scale`, or `scale` is given
+                without `loc`.
         """
         super().__init__(
             in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, in_keys=in_keys, out_keys=out_keys
         )
         self.register_buffer("loc", None if loc is None else as_float_tensor(loc, "loc"))
+        if self.loc is not None and scale is None:
+            raise ValueError("loc is given together with scale, which is missing")
         self.register_buffer("scale", None if scale is None else as_float_tensor(scale, "scale"))
         if self.scale is not None and not bool((self.scale > 0).all()):
             raise ValueError(f"scale must be > 0, got {scale}")
+        if self.scale is not None and loc is None:
+            raise ValueError("scale is given together with loc, which is missing")
         self.standard_normal = standard_normal
         if self.loc is not None and self.scale is not None:
             self._writes = (*self._writes, "shown")

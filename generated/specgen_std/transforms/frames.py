@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5cc237c7390677ef7a5bfb0f36e7ec358dc31e8cc0fcc3820cc96c7ed30c6edd
+# specgen: sha256=4a6b3eb463f91230702041145ffcdbe6953bebb35475cd700d3c7bdb2f5b07cd
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
 from specgen_runtime.transforms.generated import GeneratedTransform
-from specgen_runtime.transforms.keys import normal_keys
+from specgen_runtime.transforms.keys import normal_key, normal_keys
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
 __all__ = ["CatFrames", "CatFramesKeys", "TimeMaxPool", "TimeMaxPoolKeys"]
@@ -110,7 +110,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
         self.reset_key = None if reset_key is None else normal_keys(reset_key)
-        self.done_key = done_key
+        self.done_key = None if done_key is None else normal_key(done_key)
         self.as_inverse = as_inverse
         if not N >= 1:
             raise ValueError(f"N must be >= 1, got {N}")

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=405ac370eae5ff886ddba4dedf403abfcafd1a92b714b71d6108cb6afa23f08d
+# specgen: sha256=3d6751383ab4031ea802fdd2fa81edfb32ef03efd1461cd7fc560fba0ceeb427
 """Episodes of random length."""
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RandomTruncationTransform(LearningTransform[RandomTruncationTransformKeys]
     _recalls = ("horizon",)
     _carries = ("horizon",)
     _flags = ("truncated",)
-    _beside: ClassVar[Mapping[str, str]] = {"horizon": "done"}
+    _beside: ClassVar[Mapping[str, str]] = {"horizon": "done", "count": "done"}
     _logical = True
     _sequential = True
     _learns_from = ()

@@ -175,11 +175,10 @@ class SamplerEnsemble(Sampler):
             places = (members == member).nonzero()[:, 0].tolist()
             # All groups of a member are drawn by one call.
             index, info = self._drawn(member, storage, size * len(places))
-            for place, rows in zip(
-                places, index.reshape(len(places), size, *index.shape[1:]).unbind(0), strict=True
-            ):
-                at = size * places.index(place)
-                drawn[place] = (rows, {key: value[at : at + size] for key, value in info.items()})
+            groups_there = index.reshape(len(places), size, *index.shape[1:]).unbind(0)
+            for number, (place, rows) in enumerate(zip(places, groups_there, strict=True)):
+                at = slice(number * size, (number + 1) * size)
+                drawn[place] = (rows, {key: value[at] for key, value in info.items()})
         rows = torch.stack([index for index, _ in drawn])
         said = [info for _, info in drawn]
         shared = [key for key in said[0] if all(key in info for info in said)]

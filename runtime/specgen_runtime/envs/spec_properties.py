@@ -352,6 +352,15 @@ class SpecProperties(nn.Module, Generic[Some]):
         return [[key for key in self.done_keys if as_tuple(key)[:-1] == s.prefix] for s in self._done_sets]
 
     @property
+    def _has_dynamic_specs(self) -> bool:
+        """Whether an entry has a dimension of any size, -1: TorchRL's functions that take environments ask."""
+        return any(
+            -1 in spec.shape
+            for group in (self.input_spec, self.output_spec)
+            for spec in group.values(True, True)
+        )
+
+    @property
     def _done_sets(self) -> tuple[DoneSet, ...]:
         return self._env_layout.done_sets
 

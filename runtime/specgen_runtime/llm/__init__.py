@@ -34,6 +34,7 @@ from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.loading import load_model, load_template, load_tokenizer
 from specgen_runtime.llm.models.wrapper import TransformersWrapper
 from specgen_runtime.llm.ray_advantage import RayMCAdvantage
+from specgen_runtime.llm.recorded import recorded_conversations
 from specgen_runtime.llm.top_rewards import TopKRewardSelector
 
 __all__ = [
@@ -82,5 +83,6 @@ __all__ = [
     "load_model",
     "load_template",
     "load_tokenizer",
+    "recorded_conversations",
     "render_batch",
 ]

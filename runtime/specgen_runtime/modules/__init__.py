@@ -35,10 +35,12 @@ from specgen_runtime.modules.distributions import (
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
 from specgen_runtime.modules.networks.autocast import Autocast
+from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
+from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, DdpgMlpActor, DdpgMlpQNet
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
-from specgen_runtime.modules.networks.layers import OneHot, SquashDims
+from specgen_runtime.modules.networks.layers import OneHot, SquashDims, Squeeze2dLayer, SqueezeLayer
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
@@ -54,6 +56,7 @@ from specgen_runtime.modules.recurrent.networks import GRU, LSTM
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
 from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
+from specgen_runtime.modules.tanh import TanhModule
 from specgen_runtime.modules.trunk import Trunk, own_parameters
 
 __all__ = [
@@ -69,9 +72,14 @@ __all__ = [
     "AddStateIndependentNormalScale",
     "AdditiveGaussianModule",
     "Autocast",
+    "BatchRenorm1d",
     "Categorical",
     "Conv3dNet",
     "ConvNet",
+    "DdpgCnnActor",
+    "DdpgCnnQNet",
+    "DdpgMlpActor",
+    "DdpgMlpQNet",
     "Delta",
     "DistributionalDQNnet",
     "DistributionalQValueActor",
@@ -109,7 +117,10 @@ __all__ = [
     "SafeProbabilisticTensorDictSequential",
     "SafeSequential",
     "SquashDims",
+    "Squeeze2dLayer",
+    "SqueezeLayer",
     "TanhDelta",
+    "TanhModule",
     "TanhNormal",
     "TruncatedNormal",
     "Trunk",

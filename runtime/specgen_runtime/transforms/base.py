@@ -315,6 +315,10 @@ class Transform(nn.Module):
         """The state specs that the user sees, from those of the environment (which may be modified)."""
         return state_spec
 
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """What `fake_tensordict` of an environment gives behind this transform, where its specs do not say it all."""
+        return fake_tensordict
+
     def transform_env_device(self, device: torch.device | None) -> torch.device | None:
         """The device after this transform."""
         return device
@@ -361,20 +365,14 @@ class Transform(nn.Module):
 
     @property
     def parent(self) -> TransformedEnv | None:
-        """The base environment with the transforms before this one, if there is an environment.
-
-        It shares the base environment and the buffers of those transforms.
-        """
+        """The base environment with the transforms before this one, whose buffers it shares; None in none."""
         if self.__dict__["_parent"] is None and (container := self.container) is not None:
             self.__dict__["_parent"] = container._upstream_of(self)
         return self.__dict__["_parent"]  # type: ignore[no-any-return]
 
     @property
     def collector(self) -> Any:
-        """The collector that runs the environment which this transform is part of, if there is one.
-
-        It is not known in the processes of a `ParallelEnv`, and of no environment behind `RayEnv`.
-        """
+        """The collector that runs its environment, if there is one; unknown behind `RayEnv` and in `ParallelEnv`."""
         container = self.container
         return None if container is None else container.collector
 

@@ -62,7 +62,7 @@ def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
             pattern = transform._shapes.get(field)
             for key in value if isinstance(value, list) else [value]:
                 if pattern is None:
-                    read |= {key} & before
+                    read |= {key} & (before | _shaped_as_columns(transform, row, field, before))
                 elif (shape := _stored_shape(transform, key)) is not None and _matched(
                     transform, key, shape, key in before, pattern.split(", ") if pattern else [], sizes
                 ):
@@ -70,6 +70,17 @@ def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
     written = transform._column_outputs(before | read) | frozenset(transform._new_rewards())
     inside = written - frozenset(transform._fields(transform._inputs()))
     return Columns(frozenset(read) | inside, written)
+
+
+def _shaped_as_columns(
+    transform: EntriesTransform[Any, Any], row: Any, field: str, columns: frozenset[NestedKey]
+) -> frozenset[NestedKey]:
+    """The key of an input that has the dimensions of another, if that is one of `columns` and it is stored alike."""
+    key, other = getattr(row, field), transform._beside.get(field)
+    if other is None or getattr(row, other) not in columns:
+        return frozenset()
+    alike = _stored_shape(transform, key) == _stored_shape(transform, getattr(row, other))
+    return frozenset({key} if alike else ())
 
 
 def row_shape(transform: EntriesTransform[Any, Any], key: NestedKey) -> tuple[int, ...]:

@@ -233,6 +233,10 @@ class Compose(Transform):
         """The state specs after every transform."""
         return self._through(state_spec, lambda entry: entry.transform_state_spec)
 
+    def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
+        """What `fake_tensordict` of an environment gives behind every transform."""
+        return self._through(fake_tensordict, lambda entry: entry.transform_fake_tensordict)
+
     def transform_env_device(self, device: torch.device | None) -> torch.device | None:
         """The device after every transform."""
         return self._through(device, lambda entry: entry.transform_env_device)

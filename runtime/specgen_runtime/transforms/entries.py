@@ -33,7 +33,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         _optional: the outputs with specs of their own that some parameters leave out.
         _rewards: the outputs that are rewards whatever they are made of.
         _maps: the outputs of maps, each with the input whose group is its own.
-        _beside: other outputs, each with the input whose dimensions it has.
+        _beside: other outputs, and inputs that stand beside others, each with the input whose dimensions it has.
         _logical: whether it depends on axes: rewards, done flags and what is made of them are read without their
             trailing 1, and get it back.
         _shapes: the dimensions of the inputs that can't have any, as their patterns say them.

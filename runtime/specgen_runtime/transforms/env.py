@@ -310,6 +310,11 @@ class TransformedEnv(WrappingEnv[T, S]):
                 if tensordict.get(key, None) is None:
                     tensordict.set(key, torch.zeros_like(tensordict.get(level.done)))
 
+    def fake_tensordict(self) -> T:
+        """One transition of zeros, as the specs say and `transform_fake_tensordict` of the transforms changes it."""
+        fake: T = self.transform.transform_fake_tensordict(super().fake_tensordict())
+        return fake
+
     def add_truncated_keys(self) -> Self:
         """Declare `truncated` in the done sets of the base environment that have it not, even here; returns self."""
         if any(s.truncated is None for s in self._done_sets):

@@ -378,6 +378,8 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         return tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if self._data is None and self.parent is None:
+            return self._bound_to(tensordict_reset)._reset(tensordict, tensordict_reset)
         return self._without_rewards(self._dropped(self._map(tensordict_reset, tolerant=True)))
 
     def _without_rewards(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -8,13 +8,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from specgen_runtime.specs import Composite
+from specgen_runtime.transforms.keys import leaf_keys
 
 if TYPE_CHECKING:
-    from specgen_runtime.transforms.bound import BoundTransform
+    from specgen_runtime.transforms.entries import EntriesTransform
 
 __all__ = ["from_given_specs"]
 
-T = TypeVar("T", bound="BoundTransform[Any, Any]")
+T = TypeVar("T", bound="EntriesTransform[Any, Any]")
 
 
 def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T, Any], Any]:
@@ -45,6 +46,10 @@ def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T
         twin.__dict__.update(_given=given, _data=specs.zero())
         if method.__name__ == "transform_reward_spec":
             twin.__dict__["_given_rewards"] = given
+        if not twin._sequential:
+            # A map changes what it finds among these specs; of other groups of an environment there is nothing to say.
+            known, inputs = {*leaf_keys(given)}, twin._inputs()
+            twin._bound = [row for row in twin.keys if known.issuperset(twin._fields(inputs, [row]))]
         return method(twin, specs)
 
     return call

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from specgen_runtime.specs import Composite
     from specgen_runtime.transforms.base import Transform
 
+_JOINT = "_-|-_"
+"""What TorchRL joins nested keys with before it sorts them."""
+
 CARRY = "_carry"
 """The entry below which private carries live; no group of keys contains them."""
 
@@ -196,8 +199,8 @@ def root_most(keys: Sequence[NestedKey]) -> list[NestedKey]:
 
 
 def in_order(keys: list[NestedKey], by_name: bool = True) -> list[NestedKey]:
-    """`keys`, in the order of their names if `by_name`."""
-    return sorted(keys, key=as_tuple) if by_name else keys
+    """`keys`, in the order of their names if `by_name`: TorchRL's, which compares nested ones as joined text."""
+    return sorted(keys, key=lambda key: _JOINT.join(as_tuple(key))) if by_name else keys
 
 
 def each_key(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:

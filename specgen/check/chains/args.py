@@ -128,8 +128,15 @@ def read_arguments(
 def _compare(
     transform: CheckedTransform, arguments: Arguments, given: dict[str, Node], here: Span, sink: Sink
 ) -> None:
-    """Report values that are less than those of the parameters that they must not be below."""
+    """Report values below those that they are compared with, and those given without what goes with them."""
     for param in transform.params:
+        if (
+            param.with_ is not None
+            and arguments.params[param.name] is not None
+            and arguments.params[param.with_] is None
+        ):
+            message = f"`{param.name}` of `{transform.name}` is given together with `{param.with_}`, which is missing"
+            sink.add(rules.MISSING_FIELD.at(given[param.name].span, message))
         if param.at_least is None:
             continue
         value, least = arguments.params[param.name], arguments.params[param.at_least]

@@ -305,7 +305,7 @@ class Binder:
             }
             found = [entry for entry in found if entry.dotted not in left_out]
         if role.sorted is not None and role.sorted.decide(arguments.params):
-            found = sorted(found, key=lambda entry: entry.key)
+            found = sorted(found, key=lambda entry: _JOINT.join(entry.key))  # as the classes do
         numbered = {f"{role.name}.{index}": entry for index, entry in enumerate(found)}
         return [{**row, **numbered} for row in rows]
 
@@ -365,6 +365,9 @@ class Binder:
             return arguments.places[keyword]
         return (*entry.key[:-1], arguments.names.get(keyword, output.key).replace("{}", entry.key[-1]))
 
+
+_JOINT = "_-|-_"
+"""What keys are joined with before they are sorted, as the runtime does: TorchRL's order."""
 
 _RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
 """Roles are found behind those that they name."""

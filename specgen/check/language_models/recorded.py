@@ -58,6 +58,28 @@ def check_recorded(model: CheckedLanguageModel, sink: Sink) -> None:
         sink.add(rules.REWRITING_TEMPLATE.at(place, message, help=help))
 
 
+def check_recorded_tokenizers(
+    policy: CheckedLanguageModel, reference: CheckedLanguageModel, here: Span, sink: Sink
+) -> bool:
+    """Whether two models read the same tokens, as far as that is recorded; reported at `here` where they don't."""
+    both = (policy, reference)
+    tokenizers = {
+        one.tokenizer for one in (model.tokenizer_folder for model in both) if one and one.tokenizer
+    }
+    if len(tokenizers) < 2:
+        return True
+    message = (
+        f"`{policy.name}` and `{reference.name}` have different tokenizers: "
+        "what one says of a token is of another one for the other"
+    )
+    notes = [Note(f"`{model.name}`", model.place(_tokenizer_field(model))) for model in both]
+    help = (
+        f"take models of one family, or write `tokenizer: {policy.tokenizer}` in both if they were trained so"
+    )
+    sink.add(rules.TOKENIZERS_DIFFER.at(here, message, notes=notes, help=help))
+    return False
+
+
 def check_recorded_pair(
     policy: CheckedLanguageModel,
     reference: CheckedLanguageModel,
@@ -80,19 +102,11 @@ def check_recorded_pair(
         help = "resize one of the models and save it, or write `estimator: k1`"
         sink.add(rules.VOCABULARIES_DIFFER.at(span("estimator"), message, help=help))
     here = span("ref_model")
+    if not check_recorded_tokenizers(policy, reference, here, sink):
+        return
     both = (policy, reference)
     names = f"`{policy.name}` and `{reference.name}`"
     notes = [Note(f"`{model.name}`", model.place(_tokenizer_field(model))) for model in both]
-    tokenizers = {
-        one.tokenizer for one in (model.tokenizer_folder for model in both) if one and one.tokenizer
-    }
-    if len(tokenizers) > 1:
-        message = (
-            f"{names} have different tokenizers: what one says of a token is of another one for the other"
-        )
-        help = f"take models of one family, or write `tokenizer: {policy.tokenizer}` in both if they were trained so"
-        sink.add(rules.TOKENIZERS_DIFFER.at(here, message, notes=notes, help=help))
-        return
     named = {model.template for model in both}
     own = {model.tokenizer_folder and model.tokenizer_folder.template for model in both}
     # a template with a name may be the one that a tokenizer has as its own, and so may a file

@@ -44,7 +44,9 @@ def lint_transform(
     reads |= {name for pair in transform.masks.items() for name in pair}
     reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
     params = [param for param in transform.params.values() if isinstance(param, Param)]
-    reads |= {name for param in params for name in (param.unless, param.at_least) if name is not None}
+    reads |= {
+        name for param in params for name in (param.unless, param.at_least, param.with_) if name is not None
+    }
     reads |= {role.dtype for role in roles if role.dtype is not None}
     sizes = [size for output in outputs for size in output.dims or () if isinstance(size, Sym)]
     reads = reads.union(*map(names_in, sizes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
@@ -158,7 +158,23 @@ class ActingReader:
                 message = f"`{kind}` needs `{field}`"
                 self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{kind}: {{{field}: 0.1}}`"))
             return None
+        if kind == "ornstein_uhlenbeck" and not self._dies_out(settings):
+            return None
         return Exploration(kind, amount, settings)
+
+    def _dies_out(self, settings: Mapping[str, Setting]) -> bool:
+        """Whether noise that drifts returns to 0."""
+        theta, dt = settings["theta"], settings["dt"]
+        if theta.default * dt.default < 2:
+            return True
+        message = (
+            f"`theta * dt` is {theta.default * dt.default:g}: the noise keeps "
+            f"{1 - theta.default * dt.default:g} of itself at each step, and never dies out"
+        )
+        unusual = max((theta, dt), key=lambda one: one.default / _DRIFT[one.name])
+        help = f"write `{unusual.name}: {_DRIFT[unusual.name]}`, which is usual"
+        self.sink.add(episode_rules.DIVERGING_NOISE.at(unusual.span, message, help=help))
+        return False
 
     def _check_noise(self, network: PipelineNetwork, exploration: Exploration) -> None:
         """Report exploration that is none, and noise that leaves nothing of the action."""
@@ -176,7 +192,8 @@ class ActingReader:
             self.sink.add(rules.NEVER_EXPLORES.at(span, message, help=help))
             return
         if "theta" in exploration.settings:  # where the process does not drift away, its deviation over time
-            largest /= math.sqrt(2 * exploration.settings["theta"].default or 1)
+            theta, dt = (exploration.settings[name].default for name in _DRIFT)
+            largest /= math.sqrt(theta * (2 - theta * dt) or 1)
         width = None if exploration.kind == "epsilon_greedy" else _narrowest(network)
         if width is not None and largest > width / 3:
             assert isinstance(network.head, PolicyHead)

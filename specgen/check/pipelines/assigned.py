@@ -9,6 +9,7 @@ from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
+from specgen.source import Mapping as MappingNode
 
 
 def assigned(
@@ -29,6 +30,9 @@ def assigned(
     found: tuple[dict[str, str], ...] = tuple({} for _ in losses)
     unknown: list[str] = []
     complete = True
+    here = file.node(*path)
+    unsaid = isinstance(here, MappingNode) and "networks" in here.lost  # a value that was refused itself
+    missing = [] if unsaid else _missing(networks, losses)
     for name in networks:
         if name in trunks:
             continue
@@ -47,7 +51,10 @@ def assigned(
             )
             has = "has" if len({loss.loss.name for loss in losses}) == 1 else "have"
             full = [one for one in known if "." in one] or list(known)
-            help = suggestion(name, known) or f"there are {', '.join(f'`{one}`' for one in full)}"
+            help = suggestion(name, known)
+            if help is None and missing:  # that one is missing is said here, and not once more
+                help = f"`{missing.pop(0)}` is missing: call it so"
+            help = help or f"there are {', '.join(f'`{one}`' for one in full)}"
             sink.add(rules.NETWORK.at(span, f"{who} {has} no network `{name}`", help=help))
             complete = False
             continue
@@ -66,9 +73,20 @@ def assigned(
             name = f"{loss.name}.{role.name}" if loss.name else role.name
             message = f"`{loss.loss.name}` needs a network `{name}`"
             help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
-            if not any(suggestion(one, (name, role.name)) for one in unknown):
+            if name in missing and not any(suggestion(one, (name, role.name)) for one in unknown):
                 sink.add(rules.NETWORK.at(file.key_span(*path), message, help=help))
     return found if complete else None
+
+
+def _missing(networks: Collection[str], losses: tuple[LossArguments, ...]) -> list[str]:
+    """The networks that losses need and that are not declared, as they would be called."""
+    found: list[str] = []
+    for loss in losses:
+        for role in loss.loss.networks:
+            name = f"{loss.name}.{role.name}" if loss.name else role.name
+            if not role.optional and not {name, role.name} & set(networks):
+                found.append(name)
+    return found
 
 
 def names_of(loss: LossArguments) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.pairs import check_pair
 from specgen.check.language_models.transforms import ModelInstance
-from specgen.check.pipelines.data_model import OnPolicyData, PipelineData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.recorded_conversations import check_recorded_conversations
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -69,6 +70,7 @@ class ConversationsCheck:
         ]
         for loss, values in zip(losses, given, strict=True):
             self._check_loss(loss, values)
+        check_recorded_conversations(self.file, self.path, losses, data, self.sink)
         if not models:
             return
         for env in self.envs:
@@ -81,7 +83,8 @@ class ConversationsCheck:
                 message = f"nothing rewards the conversations of `{env.name}`: each is worth 0"
                 help = "write `reward: …` in its `chat`, with a function of `rewards`"
                 self.sink.add(model_rules.NO_REWARD.at(env.span, message, help=help))
-        self._check_names(models)
+        reference = data.ref_model if isinstance(data, RecordedData) else None
+        self._check_names(models if reference is None else [*models, reference])
         self._check_device(models[0])
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypedDict
 
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.model import Checked
 from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
@@ -14,8 +17,10 @@ from specgen.check.pipelines.data_model import (
 )
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
+from specgen.check.pipelines.recorded_conversations import read_conversations
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_data as data_rules
+from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
@@ -44,10 +49,12 @@ class DataReader:
         numbers: Numbers,
         sink: Sink,
         *,
+        module: str,
+        models: Mapping[str, Checked[CheckedLanguageModel] | None],
         chats: bool = False,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
-        self.chats = chats
+        self.module, self.models, self.chats = module, models, chats
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -158,11 +165,21 @@ class DataReader:
         if warm_up is None:
             usual = batch_size.default if recorded is None else 0
             warm_up = self.numbers.default("warm_up_frames", usual)
-        self._compare(capacity, batch_size, "a buffer of {} frames holds no batch of {}")
-        if recorded is None:
-            self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet")
-        self._compare(capacity, warm_up, "a buffer of {} frames never holds the {} of the warm-up")
         sampler, numbers = self._sampler(kind, declared)
+        length = numbers.get("slice_length")
+        first = (
+            batch_size.default
+            if length is None
+            else max(batch_size.default, num_envs.default * length.default)
+        )
+        self._compare(
+            capacity, batch_size, "a buffer of {} frames holds no batch of {}", 10 * batch_size.default
+        )
+        if recorded is None:
+            self._compare(warm_up, batch_size, "after {} frames there is no batch of {} yet", first)
+        if capacity.default >= batch_size.default:
+            text = "a buffer of {} frames never holds the {} of the warm-up"
+            self._compare(capacity, warm_up, text, warm_up.default)
         made = ReplayData(
             num_envs, num_steps, capacity, batch_size, warm_up, updates, declared.storage, sampler, n_step=n_step,
             recorded=recorded, **numbers,
@@ -205,7 +222,7 @@ class DataReader:
             help = f"write {max(1, round(data.batch_size.default / steps)) * steps}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(data.batch_size.span, message, notes=notes, help=help))
         needed = data.num_envs.default * steps
-        if data.warm_up_frames.default < needed:
+        if data.batch_size.default <= data.warm_up_frames.default < needed:  # fewer are reported already
             message = f"after {data.warm_up_frames.default} frames no environment has done {steps} steps"
             help = f"write `warm_up_frames: {max(needed, 10 * steps)}` or more"
             self.sink.add(
@@ -223,24 +240,42 @@ class DataReader:
             )
             self.sink.add(data_rules.SLICES.at(span, message, notes=notes, help="write `sync: true`"))
 
-    def _compare(self, larger: Setting, smaller: Setting, message: str) -> None:
+    def _compare(self, larger: Setting, smaller: Setting, message: str, enough: float) -> None:
+        """Report a number that is smaller than another one; `enough` is what would do."""
         if larger.default < smaller.default:
             notes = [Note("the other number", smaller.span)]
             text = message.format(larger.default, smaller.default)
-            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes))
+            help = f"write `{larger.name}: {enough}` or more"
+            self.sink.add(number_rules.DOES_NOT_FIT.at(larger.span, text, notes=notes, help=help))
 
     def _recorded(self, declared: Recorded) -> RecordedData | None:
         batch_size = self._needed("recorded", "batch_size", "256")
-        if declared.path is None:
+        here = (*self.path, "data", "recorded")
+        for field in ("conversations", "ref_model"):
+            if not self.chats and getattr(declared, field) is not None:
+                message = f"`{field}` is for language models, and there are none here"
+                help = "leave it out, and write `path`"
+                span = self.file.key_span(*here, field)
+                self.sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help=help))
+                return None
+        if (declared.conversations if self.chats else declared.path) is None:
             self._report_no_path("recorded")
-        if batch_size is None or declared.path is None:
+        if batch_size is None or not self._complete:
             return None
-        return RecordedData(declared.path, batch_size)
+        if self.chats:
+            return read_conversations(
+                *(self.file, self.path, declared, self.module, self.models, batch_size, self.sink)
+            )
+        return RecordedData(batch_size, declared.path)
 
     def _report_no_path(self, kind: str) -> None:
         span = self.file.key_span(*self.path, "data", kind)
-        message = f"`{kind}` needs `path`"
-        self.sink.add(rules.MISSING_PART.at(span, message, help="write `path: data/pendulum`"))
+        chats = self.chats and kind == "recorded"
+        field, example = (
+            ("conversations", '"package.module:function"') if chats else ("path", "data/pendulum")
+        )
+        message = f"`{kind}` needs `{field}`"
+        self.sink.add(rules.MISSING_PART.at(span, message, help=f"write `{field}: {example}`"))
         self._complete = False
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.sources import PythonSource
 from specgen.values import dataclass
 
 if TYPE_CHECKING:
@@ -69,10 +71,19 @@ class ReplayData:
 
 @dataclass(frozen=True)
 class RecordedData:
-    """Data that are there already: a folder, and the frames of an update."""
+    """Data that are there already.
 
-    path: str
+    Attributes:
+        batch_size: the frames of an update, or conversations.
+        path: their folder; None where they are conversations.
+        conversations: the function that gives these.
+        ref_model: the language model whose log-probabilities of them the loss reads.
+    """
+
     batch_size: Setting
+    path: str | None = None
+    conversations: PythonSource | None = None
+    ref_model: CheckedLanguageModel | None = None
 
 
 PipelineData = OnPolicyData | ReplayData | RecordedData

@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.heads_model import ValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers
@@ -104,6 +105,18 @@ def group_advantage(
     return Estimation(GROUP_ADVANTAGE, {}, {}, "batch")
 
 
+def _report_no_values(
+    file: SchemaFile, path: tuple[str, ...], loss: PipelineLoss, kind: str, sink: Sink
+) -> None:
+    """Report an estimator of advantages without the network whose values it reads, which the loss could do without."""
+    there = {one.role.name for one in loss.networks}
+    missing = next(role.name for role in loss.loss.networks if role.optional and role.name not in there)
+    name = f"{loss.name}.{missing}" if loss.name else missing
+    message = f"`{loss.loss.name}` reads advantages, and `{kind}` has no values to estimate them from: there is no `{name}`"
+    help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
+    sink.add(rules.NETWORK.at(file.key_span(*path, "networks"), message, help=help))
+
+
 def _estimation(
     file: SchemaFile,
     path: tuple[str, ...],
@@ -174,6 +187,9 @@ def _estimation(
         role.missing == "estimate" and role.type is not None for role in loss.loss.roles
     )
     name = loss.loss.name
+    if before and not any(isinstance(one.head, ValueHead) for one in loss.networks):
+        _report_no_values(file, path, loss, kind, sink)
+        return None
     if data is not None and not before and find(file.root, (*path, *place, "when")) is not None:
         message = f"`{name}` calls its estimator itself, at each update: `when` has no effect"
         sink.add(

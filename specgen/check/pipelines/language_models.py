@@ -18,7 +18,6 @@ from specgen.diagnostics.rules import llm_chains as chain_rules
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as pipeline_rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -91,12 +90,8 @@ class LanguageModelReader:
             return None
         if _READ not in role.inputs:
             message = f"`{self.loss}` has no language model as `{name}`"
-            help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`"
+            help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`, `SFTLoss`"
             self.sink.add(model_rules.NO_CONVERSATION.at(place, message, help=help))
-            return None
-        if not role.policy:
-            message = f"`{self.loss}` makes likelier what was recorded: not available in pipelines yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(place, message))
             return None
         if body.causal_lm not in self.models:
             found = unseen(
@@ -107,7 +102,7 @@ class LanguageModelReader:
         checked = self.models[body.causal_lm]
         if checked is None or beside:
             return None
-        mistakes = [*self._mistakes(name, checked.value)]
+        mistakes = [*self._mistakes(name, role, checked.value)]
         for mistake in mistakes:
             self.sink.add(mistake)
         if mistakes:
@@ -118,7 +113,7 @@ class LanguageModelReader:
     def _env_note(self) -> Note:
         return Note("the environment", self.env.span)
 
-    def _mistakes(self, name: str, model: CheckedLanguageModel) -> Iterator[Diagnostic]:
+    def _mistakes(self, name: str, role: LossNetwork, model: CheckedLanguageModel) -> Iterator[Diagnostic]:
         """What keeps a model from acting in the environment, and from learning of what it did."""
         place = self.file.span(*self.path, "networks", name, "causal_lm")
         declared = [Note("it is declared here", model.span)]
@@ -147,14 +142,14 @@ class LanguageModelReader:
                 f"leave out `num_samples`, and write `group: {model.generate.num_samples}` in the environment"
             )
             yield model_rules.SEVERAL_ANSWERS.at(place, message, notes=notes, help=help)
-        if model.generate.temperature == 0:
+        if role.policy and model.generate.temperature == 0:
             message = (
                 f"`{model.name}` always gives its likeliest answer: those to one prompt are all the same"
             )
             notes = [Note("said here", model.place("generate.temperature"))]
             help = "write `temperature: 1.0`; evaluations take the likeliest tokens anyway"
             yield model_rules.SAME_ANSWERS.at(place, message, notes=notes, help=help)
-        if not model.pad_output:
+        if role.policy and not model.pad_output:
             message = f"rows of `{model.name}` are as long as they are, and minibatches are cut of tensors"
             notes = [Note("it is declared here", model.places.get("pad_output", model.span))]
             help = f"write `pad_output: true`, and `pad_to: 512`, say, in `{model.name}`"

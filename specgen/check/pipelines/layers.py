@@ -149,6 +149,8 @@ class LayersReader:
             found = list(usual)
             if trunk is not None:
                 found = [entry for entry in found if entry.role == "action"]
+            elif body.cnn is None and body.python is None:
+                self._report_unread_image(name, found)
         if body.cnn is not None or (trunk is not None and not found):
             return tuple(found)  # what convolutions read is checked with them
         readable = (lambda entry: entry.type.dtype == "float32") if body.python is not None else is_vector
@@ -165,6 +167,13 @@ class LayersReader:
             message = f"`{self.env.name}` has nothing that layers of `{name}` can read: {there}"
             if any(is_image(one) for one in self.env.observations):
                 help = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
+        elif wrong.role == "action" and not body.in_:
+            message = (
+                f"`{name}` reads actions that are numbers, and `{wrong.dotted}` is one of {wrong.spec.n}"
+            )
+            help = "take a loss for actions of a finite set: `DQNLoss`, `DiscreteSACLoss`"
+            self.sink.add(rules.DISTRIBUTION.at(self._span(name), message, help=help))
+            return None
         elif is_index(wrong):
             message = f"layers of `{name}` read `{wrong.dotted}`, one of {wrong.spec.n}, only by itself"
         else:
@@ -173,6 +182,18 @@ class LayersReader:
                 help = "put convolutions in front: `cnn: [[32, 8, 4], [64, 4, 2], [64, 3, 1]]`"
         self.sink.add(rules.NETWORK_INPUT.at(self._span(name), message, help=help))
         return None
+
+    def _report_unread_image(self, name: str, read: Sequence[Entry]) -> None:
+        """Report an image beside the vectors that a network reads, of which it doesn't say that they are all."""
+        seen = [entry for entry in read if entry.role != "action" and is_vector(entry)]
+        image = next((entry for entry in self.env.observations if is_image(entry)), None)
+        if not seen or image is None:
+            return
+        what = " and ".join(f"`{entry.dotted}`" for entry in seen)
+        message = f"`{name}` has no convolutions: it reads {what}, and not `{image.dotted}`, {image.type}"
+        listed = ", ".join(entry.dotted for entry in read)
+        help = f"give it convolutions, `cnn: [[32, 8, 4], [64, 4, 2]]`; or write `in: [{listed}]`, if this is meant"
+        self.sink.add(layer_rules.UNREAD_IMAGE.at(self._span(name), message, help=help))
 
     def observed(self, body: NetworkBody) -> Sequence[Entry]:
         """All that is observed and layers can read: images where there are convolutions, else vectors, else an index."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.data_model import PipelineData, ReplayData
 from specgen.check.pipelines.fields import (
     CHECKPOINT_EVERY,
     EVALUATE_EPISODES,
@@ -34,11 +34,11 @@ def read_limits(
     numbers: Numbers,
     sink: Sink,
 ) -> Limits | None:
-    """The limits of the pipeline at `path`; None after reporting a mistake.
+    """The limits of the pipeline at `path`; None after reporting a mistake, or where mistakes in its data leave them open.
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
-    recorded = isinstance(data, RecordedData)
+    recorded = pipeline.data is not None and pipeline.data.recorded is not None  # also one with mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
     hours = numbers.setting("stop", "hours", fact=STOP_HOURS)
@@ -47,7 +47,10 @@ def read_limits(
     if total is None:
         assert pipeline.stop is not None
         needed = "updates" if recorded else "frames"
-        if getattr(pipeline.stop, needed) is None:
+        either = (
+            data is None and pipeline.stop.updates is not None
+        )  # which of them counts, the data would say
+        if not either and getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
             sink.add(

@@ -18,6 +18,7 @@ OF_PIPELINES = ParamRules(
         "optional": "give it a default",
         "unless": None,
         "at_least": None,
+        "with_": None,
         "static": "every number of a pipeline is a hyper-parameter",
         "per_env": None,
         "draw": None,

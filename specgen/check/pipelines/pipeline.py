@@ -102,6 +102,8 @@ class _Pipeline:
         if pipeline.data is not None:
             data = DataReader(
                 *(self.file, self.path, pipeline, self.numbers, self.sink),
+                module=self.module,
+                models=self.visible.models,
                 chats=self._talks(env),
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
@@ -125,7 +127,8 @@ class _Pipeline:
         if pipeline.stop is not None:
             chat = None if eval_env is None else eval_env.chat
             group = 1 if chat is None else chat.group
-            limits = read_limits(self.file, self.path, pipeline, data, group, self.numbers, self.sink)
+            sound = None if losses is not None and _weighing(losses, data) is not None else data
+            limits = read_limits(self.file, self.path, pipeline, sound, group, self.numbers, self.sink)
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
@@ -299,8 +302,8 @@ class _Pipeline:
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
-        weighing = next((loss for loss in losses if is_on_policy(loss)), None)
-        if weighing is not None and not isinstance(data, OnPolicyData):
+        weighing = _weighing(losses, data)
+        if weighing is not None:
             span = self.file.key_span(*self.path, "data")
             message = f"`{weighing.loss.name}` learns from what the present policy did"
             help = "write `on_policy: {num_envs: 8, num_steps: 128, epochs: 4, minibatch_size: 256}`"
@@ -322,3 +325,10 @@ class _Pipeline:
                 message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
                 help = "declare it: `priority_weight: {key: priority_weight}`"
                 self.sink.add(rules.PRIORITIES.at(span, message, help=help))
+
+
+def _weighing(losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> PipelineLoss | None:
+    """A loss that needs what the present policy did, where the data are other ones."""
+    if data is None or isinstance(data, OnPolicyData):
+        return None
+    return next((loss for loss in losses if is_on_policy(loss)), None)

@@ -48,6 +48,8 @@ class Given:
                 return self._is_given(node.args[0])
             case "name" if node.symbol is not None:
                 return self._read(node.symbol.path, unknown)
+            case "name":  # one of the choices of a parameter
+                return node.static
             case "nonzero":
                 return bool(self._value(node.args[0], unknown))
             case "not":

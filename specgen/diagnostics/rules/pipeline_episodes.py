@@ -44,6 +44,24 @@ loss: {SACLoss: {}}
     without="The temperature that is learned is for another policy than the one that acts.",
 )
 
+DIVERGING_NOISE = Rule(
+    "SG581",
+    "noise that grows without end",
+    """\
+At each step noise that drifts keeps the part `1 - theta dt` of itself. Where `theta dt` is 2 or more, that is -1 or below: it
+changes its sign at each step and never dies out.
+
+```yaml
+policy: {explore: {ornstein_uhlenbeck: {sigma: 0.3, theta: 15, dt: 0.2}}}
+```
+
+```yaml
+policy: {explore: {ornstein_uhlenbeck: {sigma: 0.3, theta: 0.15, dt: 0.01}}}
+```
+""",
+    without="Noise of any size, until it is not a number; actions jump between their bounds, and nothing is learned from them.",
+)
+
 LARGE_NOISE = Rule(
     "SG542",
     "noise that is larger than the actions",

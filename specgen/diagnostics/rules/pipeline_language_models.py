@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG620: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620, SG626, SG627: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -207,4 +207,44 @@ envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
 ```
 """,
     without="Advantages are all 0: the training runs to its end, and nothing is learned.",
+)
+
+RECORDED_CONVERSATIONS = Rule(
+    "SG626",
+    "conversations that are recorded, and those that are not",
+    """\
+`SFTLoss` learns from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself.
+Numbers are recorded in a folder (`path`).
+
+```yaml
+loss: {SFTLoss: {}}
+data: {on_policy: {num_envs: 64}}
+```
+
+```yaml
+loss: {SFTLoss: {}}
+data: {recorded: {conversations: "mine.data:train", batch_size: 16}}
+```
+""",
+    without="The model makes its own answers likelier, whatever they are worth.",
+)
+
+UNREAD_REFERENCE = Rule(
+    "SG627",
+    "a reference that nothing reads",
+    """\
+`ref_model` scores each batch of recorded conversations. `SFTLoss` reads that with `kl_to_ref_coeff`, and as `minor_sft`.
+
+```yaml
+loss: {SFTLoss: {}}
+data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_size: 16}}
+```
+
+```yaml
+loss: {SFTLoss: {kl_to_ref_coeff: 0.1}}
+data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_size: 16}}
+```
+""",
+    severity="warning",
+    without="A second model in memory, and a pass through it for each update, for nothing.",
 )

@@ -92,6 +92,24 @@ networks: {memory: {gru: 64}, actor_network: {trunk: memory}, critic_network: {t
     without="At the first step of each batch the state is zero, wherever in its episode an environment is.",
 )
 
+UNREAD_IMAGE = Rule(
+    "SG582",
+    "an image that a network does not read",
+    """\
+A network without convolutions reads what is a vector. Where the environment gives an image besides, `in` says that this is meant.
+
+```yaml
+networks: {value_network: {mlp: [64]}}                  # observations: pixels, float32[3, 64, 64], and speed, float32[1]
+```
+
+```yaml
+networks: {value_network: {cnn: [[32, 8, 4], [64, 4, 2]], mlp: [64]}}
+```
+""",
+    severity="warning",
+    without="The training runs, and the agent is blind: it learns from what happens to be a vector.",
+)
+
 CHANNELS_LAST = Rule(
     "SG596",
     "channels last",

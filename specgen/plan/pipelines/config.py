@@ -65,6 +65,7 @@ def _number(setting: Setting, bound: float) -> float:
 
 def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     """What numbers are to each other."""
+    yield from _noise_that_dies_out(pipeline)
     data = pipeline.data
     if pipeline.workers is not None and not isinstance(data, RecordedData):
         count = pipeline.workers.count.name
@@ -100,6 +101,7 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             )
         if data.slice_length is not None:
             yield _whole_slices(data.batch_size.name, data.slice_length.name)
+            yield _long_enough(data, data.slice_length)
         if data.n_step is not None:
             names = (data.warm_up_frames.name, data.n_step.name, data.num_envs.name)
             text = "{} must be more than {} * {}, which wait for later steps, got ".format(*names)
@@ -138,6 +140,22 @@ def _whole_slices(batch: str, length: str) -> str:
     """That a batch has whole slices."""
     message = formatted(f"{length} must divide {batch}, got ", f"self.{length}")
     return f"if self.{batch} % self.{length}:\n    raise ValueError({message})"
+
+
+def _long_enough(data: ReplayData, length: Setting) -> str:
+    """That environments have done as many steps as a slice has when the first is drawn."""
+    names = (data.warm_up_frames.name, data.num_envs.name, length.name)
+    message = formatted("{} must be at least {} * {}, got ".format(*names), f"self.{names[0]}")
+    return "if self.{} < self.{} * self.{}:\n".format(*names) + f"    raise ValueError({message})"
+
+
+def _noise_that_dies_out(pipeline: CheckedPipeline) -> Iterator[str]:
+    """That noise on actions which drifts returns to 0."""
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.kind == "ornstein_uhlenbeck":
+        product = " * ".join(f"self.{exploration.settings[name].name}" for name in ("theta", "dt"))
+        text = f"{product.replace('self.', '')} must be below 2, or the noise never dies out, got "
+        yield f"if {product} >= 2:\n    raise ValueError({formatted(text, product)})"
 
 
 def _whole_environments(data: OnPolicyData, parts: Setting) -> str:

@@ -85,7 +85,10 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
-    "group_advantage": Import("specgen_runtime.llm", "group_advantage"),
+    **{
+        name: Import("specgen_runtime.llm", name)
+        for name in ("RetrieveLogProb", "group_advantage", "recorded_conversations")
+    },
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),

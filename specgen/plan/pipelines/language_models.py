@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.language_models.model import CheckedLanguageModel
+from specgen.check.pipelines.data_model import RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.model import CheckedPipeline, PipelineNetwork
+from specgen.check.pipelines.recorded_conversations import REF_LOG_PROBS
 from specgen.code import Code, using
+from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
+from specgen.plan.spec_text import key_text
 
 
 def language_models(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
@@ -17,13 +21,11 @@ def language_models(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
 
 
 def further_models(pipeline: CheckedPipeline) -> tuple[CheckedLanguageModel, ...]:
-    """The models that the environments run besides: references."""
-    found = {
-        (model.module, model.name): model
-        for env in (pipeline.env, pipeline.eval_env)
-        for model in env.models
-        if _learning(pipeline, model) is None
-    }
+    """The models that the environments, or recorded conversations, run besides: references."""
+    run = [model for env in (pipeline.env, pipeline.eval_env) for model in env.models]
+    if isinstance(pipeline.data, RecordedData) and pipeline.data.ref_model is not None:
+        run.append(pipeline.data.ref_model)
+    found = {(model.module, model.name): model for model in run if _learning(pipeline, model) is None}
     return tuple(found.values())
 
 
@@ -50,7 +52,27 @@ def scoring(network: PipelineNetwork) -> str:
     made = f"self.{network.attribute}"
     if network.language_model is None:
         return made
-    return f'{made}.get_new_version(generate=False, input_mode="tokens")'
+    words = ["generate=False", f"input_mode={literal('tokens')}"]
+    if not network.role.policy:
+        words.append("pad_output=True")  # rows that were recorded are
+    return f"{made}.get_new_version({', '.join(words)})"
+
+
+def recorded_chats(pipeline: CheckedPipeline) -> tuple[str, list[str]]:
+    """The call that makes tokens of recorded conversations, which `recorded` gives; and the names that it uses."""
+    (network, *_) = language_models(pipeline)
+    return f"recorded_conversations(recorded(), self.{network.attribute})", ["recorded_conversations"]
+
+
+def scored_by(data: RecordedData) -> tuple[list[str], list[str]]:
+    """What a buffer of recorded conversations is told of the reference; and the names that this uses."""
+    if data.ref_model is None:
+        return [], []
+    model = f"self.{data.ref_model.maker}.get_new_version(input_mode={literal('tokens')}, pad_output=True)"
+    words = ["assistant_only=False", f"mask_key={key_text(('masks', 'all_assistant_mask'))}"]
+    words.append(f"log_probs_full_key={key_text(REF_LOG_PROBS)}")
+    made = f"RetrieveLogProb({', '.join((model, *words))})"
+    return [f"transform={made}"], ["RetrieveLogProb"]
 
 
 def given_to(pipeline: CheckedPipeline, env: PipelineEnv) -> Iterator[str]:

@@ -19,6 +19,8 @@ from specgen.plan.pipelines.language_models import (
     further_model,
     further_models,
     language_models,
+    recorded_chats,
+    scored_by,
     scoring,
 )
 from specgen.plan.pipelines.model import StatePlan
@@ -303,12 +305,24 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
     if isinstance(data, RecordedData):
         place = storage_device(pipeline)
         yield made_part("sampling", _generator("buffer", place))
-        storage = (
-            f"TensorStorage(load_recorded(config.recorded, self.recorded), device={place or literal('auto')})"
-        )
-        words = [f"storage={storage}", f"batch_size=config.{data.batch_size.name}", "generator=self.sampling"]
+        found, uses = "load_recorded(config.recorded, self.recorded)", ["load_recorded"]
+        words: list[str] = []
+        if data.conversations is not None:
+            yield using(
+                f"from {data.conversations.module} import {data.conversations.name} as recorded"
+            )  # when it is made: it may import types of this module
+            found, uses = recorded_chats(pipeline)
+            words, more = scored_by(data)
+            uses += more
+        storage = f"TensorStorage({found}, device={place or literal('auto')})"
+        words = [
+            f"storage={storage}",
+            *words,
+            f"batch_size=config.{data.batch_size.name}",
+            "generator=self.sampling",
+        ]
         made = f"TensorDictReplayBuffer({', '.join(words)})"
-        yield made_part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", "load_recorded"))
+        yield made_part("buffer", using(made, "TensorDictReplayBuffer", "TensorStorage", *uses))
         return
     if data.n_step is not None and data.gamma is not None:
         made = f"MultiStepTransform(config.{data.n_step.name}, config.{data.gamma.name})"

@@ -250,7 +250,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         yield "group_advantage"
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
-    if pipeline.groups or isinstance(pipeline.data, RecordedData):
+    if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):
         yield from ("ClassVar", "NestedKey")
     if not pipeline.limits.deterministic:
         yield "ExplorationType"

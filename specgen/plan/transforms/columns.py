@@ -24,7 +24,8 @@ class ColumnsPlan:
 
     Attributes:
         maps: outputs of maps, each with the role whose group is its own, as the text of a class attribute.
-        beside: outputs that no map makes, each with the role whose dimensions it has, as the text of a class attribute.
+        beside: outputs that no map makes, and roles that say so, each with the role whose dimensions it has, as the text
+            of a class attribute.
         logical: whether entries are read without it.
         shapes: the dimensions of roles that can't have any, as the text of a class attribute.
         inverse_shapes: those of inverse roles.
@@ -110,7 +111,7 @@ def _counts_axes(node: Typed) -> bool:
 
 
 def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
-    """The outputs that no map makes, each with the role whose dimensions it has; and roles that are folded."""
+    """Outputs that no map makes, and roles beside others, with the role whose dimensions each has; folded roles."""
     if transform.recursion is not None:
         return
     for output in transform.written(inverse=False):
@@ -119,3 +120,6 @@ def _beside(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
             yield output.name, output.each
     for role in transform.folded:
         yield role.name, role.name
+    for role in transform.forward:
+        if role.beside is not None and role.shaped_as is not None and _reads_logical(transform):
+            yield role.name, role.shaped_as

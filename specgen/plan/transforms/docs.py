@@ -41,6 +41,7 @@ def transform_init_doc(transform: CheckedTransform) -> tuple[str, ...]:
             *items_doc(f"{name}: {_argument(transform, name)}" for name in transform.signature),
         ]
     said = [f"`{p.name}` is not {_range(p)}" for p in transform.params if p.range or p.at_least]
+    said += [f"`{p.name}` is given without `{p.with_}`" for p in transform.params if p.with_]
     said += [f"`{p.name}` is none of {', '.join(p.choices)}" for p in transform.params if p.choices]
     leaves = [output.keyword for output in transform.outputs if output.keyword and not output.whole]
     leaves += [

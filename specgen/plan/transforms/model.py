@@ -286,6 +286,7 @@ class TransformPlan:
         reset_keyword: the keyword by which users name masks; None without one.
         named_reset_keys: what is kept of them.
         done_keyword: the keyword by which users name the flag of episodes; None without one.
+        named_done_key: what is kept of it.
         inverse_keyword: the keyword by which users say that data are transformed on the way into a replay buffer.
         derives_done: the expression that says whether ending an episode sets `done`; None for the base class's.
         reset: what happens at a reset.
@@ -323,6 +324,7 @@ class TransformPlan:
     reset_keyword: str | None
     named_reset_keys: Text | None
     done_keyword: str | None
+    named_done_key: Text | None
     inverse_keyword: str | None
     derives_done: str | None
     reset: PhasePlan | None

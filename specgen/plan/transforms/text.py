@@ -75,6 +75,13 @@ def named_reset_keys(keyword: str | None) -> Code | None:
     return using(f"None if {keyword} is None else normal_keys({keyword})", "normal_keys")
 
 
+def named_done_key(keyword: str | None) -> Code | None:
+    """The flag that users name by a keyword, in its normal form."""
+    if keyword is None:
+        return None
+    return using(f"None if {keyword} is None else normal_key({keyword})", "normal_key")
+
+
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:
     """Outputs by the condition under which they exist: those that always do first."""
     groups: dict[Condition | None, list[Output]] = {}

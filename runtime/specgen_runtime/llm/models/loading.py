@@ -75,6 +75,11 @@ def load_tokenizer(path: str, **further: Any) -> Any:
 
 def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
+    if str(path).startswith(("/", "./", "../")) and not Path(path).is_dir():  # which no name of the hub does
+        raise FileNotFoundError(
+            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}: a language model is read from one that"
+            " `save_pretrained` wrote, with its tokenizer"
+        )
     try:
         return kind.from_pretrained(path, **keywords)
     except OSError as error:

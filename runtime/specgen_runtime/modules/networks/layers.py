@@ -93,6 +93,13 @@ class SqueezeLayer(nn.Module):
         return value.squeeze(self.dims)
 
 
+class Squeeze2dLayer(SqueezeLayer):
+    """Removes the last two dimensions, which must have size 1: those of an image that became one point."""
+
+    def __init__(self) -> None:
+        super().__init__((-2, -1))
+
+
 class SharedBias(nn.Module):
     """Adds one learned number, zero at first, to all elements."""
 

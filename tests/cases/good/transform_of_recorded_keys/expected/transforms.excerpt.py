@@ -245,7 +245,7 @@ class Last(GeneratedTransform[LastKeys]):
                 left alone by `forward`; in no environment.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.over_key = over_key
+        self.over_key = None if over_key is None else normal_key(over_key)
         self.at_extend = at_extend
 
     def _bind(self, env: EnvBase | None) -> list[LastKeys]:
