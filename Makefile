@@ -41,6 +41,14 @@ quick: $(DEV)  ## Lint, types, and the tests that your changes can break, in two
 	@QUICK_STARTED=$$(date +%s); export QUICK_STARTED; \
 	$(MAKE) -j2 lint typecheck layers generated && $(ONE_THREAD) $(BIN)/python -m tests.quick $(BASE)
 
+OLDEST := .venv/oldest
+.PHONY: oldest
+oldest: | .venv/bin/python  ## The demo with the oldest versions of all packages that are allowed (downloads torch)
+	$(BIN)/python -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check $$($(BIN)/python -m tests.oldest)
+	PYTHONPATH=.:runtime:generated $(OLDEST)/bin/python -m specgen build --force
+	PYTHONPATH=.:runtime:generated $(OLDEST)/bin/python examples/demo_cartpole.py
+
 .PHONY: bench
 bench: $(DEV)  ## Print the table of speed ratios, ours against the peers (QUICK=1 for a rough one)
 	$(ONE_THREAD) $(BIN)/python -m benchmarks $(if $(QUICK),--quick)

@@ -70,7 +70,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Combinations of parameters are left out that other tests hold (`tests.pairwise`), unless tests are named.
+    """Combinations of parameters are left out that other tests hold pair by pair, unless tests are named.
 
     Slow tests are the first, so that no worker waits for them at the end; `make quick` runs what is near first.
     """

@@ -1,13 +1,11 @@
-"""Of tests that are crossed in several parameters, those that hold every pair of values, or every value where that is enough.
+"""Of tests that are crossed in three parameters or more, those that hold every pair of values together.
 
-A fault that two values bring out together is found by pairs: that is for tests crossed in three parameters or more. A
-test marked `sweep` holds each value once, beside others in turn: what its parameters stand for (say, an environment and
-a batch size) doesn't meet in code of its own. `SPECGEN_THOROUGH=1` runs every combination.
+A fault that two values bring out together is found by them; `SPECGEN_THOROUGH=1` runs every combination.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -30,42 +28,18 @@ def pairwise(rows: Sequence[Sequence[str]]) -> list[int]:
     return sorted(kept)
 
 
-def each_value(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The numbers of rows, in order, that hold each value of each column, the values of a column equally often.
-
-    As many as the column with most values has.
-    """
-    used: Counter[tuple[int, str]] = Counter()
-    values = [[*dict.fromkeys(column)] for column in zip(*rows, strict=True)]
-    order = sorted(enumerate(values), key=lambda column: -len(column[1]))
-    kept: list[int] = []
-    for wanted in ((number, value) for number, column in order for value in column):
-        if not used[wanted]:
-            holding = [number for number, row in enumerate(rows) if wanted in enumerate(row)]
-            kept.append(min(holding, key=lambda number: [used[cell] for cell in enumerate(rows[number])]))
-            used.update(enumerate(rows[kept[-1]]))
-    return sorted(kept)
-
-
 def thinned(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The tests without combinations of parameters that other tests hold, pair by pair or value by value."""
+    """The tests without combinations of parameters that other tests hold pair by pair."""
     crossed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if len(values_of(item)) > (1 if is_sweep(item) else 2):
+        if len(values_of(item)) > 2:
             crossed[item.nodeid.split("[")[0]].append(item)
     left_out = {
         id(item)
         for tests in crossed.values()
-        for item in without_some(
-            tests, (each_value if is_sweep(tests[0]) else pairwise)([values_of(item) for item in tests])
-        )
+        for item in without_some(tests, pairwise([values_of(item) for item in tests]))
     }
     return [item for item in items if id(item) not in left_out]
-
-
-def is_sweep(item: pytest.Item) -> bool:
-    """Whether each value of a test's parameters is enough."""
-    return item.get_closest_marker("sweep") is not None
 
 
 def without_some(items: Sequence[pytest.Item], kept: Sequence[int]) -> list[pytest.Item]:

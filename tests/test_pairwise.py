@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations, product
 
 import pytest
 
-from tests.pairwise import each_value, pairwise
+from tests.pairwise import pairwise
 
 
 @pytest.mark.parametrize(
@@ -27,19 +26,3 @@ def test_pairs_that_no_row_holds_are_not_missed() -> None:
     assert pairwise(rows) == [0, 1, 2]
     assert pairwise([*rows, ("b", "x", "2"), ("a", "y", "2")]) == [0, 1, 2, 3, 4]
     assert pairwise([]) == []
-
-
-@pytest.mark.parametrize("sizes", [(17, 2), (2, 17), (3, 3), (6, 3, 2), (1, 4)])
-def test_every_value_is_there_as_often_as_others(sizes: tuple[int, ...]) -> None:
-    rows = [tuple(map(str, row)) for row in product(*map(range, sizes))]
-    kept = [rows[number] for number in each_value(rows)]
-    assert len(kept) == max(sizes)
-    for column, size in enumerate(sizes):
-        counts = Counter(row[column] for row in kept).values()
-        assert len(counts) == size
-        assert max(counts) - min(counts) <= 1
-
-
-def test_values_that_stand_alone_are_kept() -> None:
-    assert each_value([("a", "x"), ("a", "y"), ("b", "y"), ("b", "z")]) == [0, 2, 3]
-    assert each_value([]) == []

@@ -121,7 +121,6 @@ def batched(made: ModuleType, name: str, place: int, batch: tuple[int, ...]) -> 
     return SerialEnv(batch[0], lambda: batched(made, name, place, batch[1:]))
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)], ids=str)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_fused_as_dynamic(made: ModuleType, name: str, batch: tuple[int, ...]) -> None:

@@ -89,14 +89,12 @@ def test_the_walk_finds_the_library() -> None:
     assert LOSSES
 
 
-@pytest.mark.sweep
 @each_native
 @pytest.mark.parametrize("batch", WHOLE, ids=str)
 def test_native(env: type[Any], batch: tuple[int, ...]) -> None:
     check_env(partial(env, batch_size=batch), steps=25, deterministic=env.__name__ in DETERMINISTIC)
 
 
-@pytest.mark.sweep
 @each_native
 @pytest.mark.parametrize("batch", FURTHER, ids=str)
 def test_native_in_batches(env: type[Any], batch: tuple[int, ...]) -> None:

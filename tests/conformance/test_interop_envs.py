@@ -86,7 +86,6 @@ def test_gymnasium_vectors(name: str, mode: str) -> None:
     check_env(make, steps=20, deterministic=name == "counts")
 
 
-@pytest.mark.sweep
 @each_mode
 @pytest.mark.parametrize("env", SINGLE, ids=lambda env: env.__name__)
 def test_gymnasium_vectors_of_native_batches(env: type[Any], mode: str) -> None:

@@ -29,7 +29,6 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield __import__("arrays_package.arrays", fromlist=["Orchard"])
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("name", ["Orchard", "OrchardTrain", "Market", "MarketTrain"])
 def test_the_contract_holds(arrays: Any, name: str, batch: tuple[int, ...]) -> None:

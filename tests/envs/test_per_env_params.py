@@ -18,7 +18,6 @@ __all__ = ["envs"]
 DRAWN = ("mass", "wind", "gear", "slick")
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 @pytest.mark.parametrize("name", ["Cart", "CartTrain", "Exact"])
 def test_the_contract_holds(envs: Any, name: str, batch: tuple[int, ...]) -> None:

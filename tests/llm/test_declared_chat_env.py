@@ -123,7 +123,6 @@ def answering(text: str) -> Any:
     return policy
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["Sums", "SumsTrain", "Streamed", "Loaded", "Hinted", "HintedTrain"])
 @pytest.mark.parametrize("size", [None, (4,), (2, 3)])
 def test_the_contract(made: ModuleType, name: str, size: tuple[int, ...] | None) -> None:

@@ -125,7 +125,6 @@ def test_cartpole(name: str) -> None:
     run(env, peer)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", [(3,), (7,), (4, 3)])
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if name not in ("ObservationNorm", "ObservationNorm standard")]

@@ -85,7 +85,6 @@ def test_none_is_forgotten() -> None:
     assert {*EVERY} | OTHERS >= {*transforms.__all__} - {"FunctionTransform"}
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_alone(name: str, batch: tuple[int, ...]) -> None:

@@ -77,7 +77,6 @@ def test_cartpole(name: str) -> None:
     run(env, peer)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", [(3,), (4, 3)])
 @pytest.mark.parametrize("name", beside(ours, "x"))
 def test_batches_with_partial_resets(name: str, batch: tuple[int, ...]) -> None:
@@ -91,7 +90,6 @@ def test_batches_with_partial_resets(name: str, batch: tuple[int, ...]) -> None:
     check_env_specs(env)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
 @pytest.mark.parametrize("name", EVERY)
 def test_specs_at_any_batch_size(name: str, batch: tuple[int, ...]) -> None:
