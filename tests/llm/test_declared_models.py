@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("policy", "reference")):
         model: Any = tiny_model("llama", tiny_tokenizer(), seed=seed)
+        model.generation_config.update(do_sample=True, temperature=0.9, top_p=0.8, repetition_penalty=1.1)
         model.save_pretrained(folder / name)
     tiny_tokenizer().save_pretrained(folder / "policy")  # the reference has that of the model that it is like
     (folder / "plain.jinja").write_text(CHATML.replace("<|im_start|>", ""), encoding="utf-8")

@@ -48,8 +48,10 @@ def test_rows_are_as_wide_as_the_longest_or_as_said() -> None:
         ([], "no conversations"),
         ([chat("a", "b"), "hello"], "conversation 1 is a list of messages, .* got 'hello'"),
         ([{"query": "a"}], "conversation 0 is a list of messages"),
-        ([chat("a", "b"), chat("c")], "conversation 1 has nothing of the assistant's: leave it out"),
+        ([chat("a", "b"), chat("c")], "conversation 1 .* its roles are 'user': leave it out"),
+        ([[*chat("a"), {"role": "assistent", "content": "b"}]], "roles are 'user', 'assistent'"),
         ([[{"role": "user"}]], "conversation 0: .*content"),
+        ([[*chat("a"), {"role": "assistant", "content": None}]], "conversation 0: .* message 1 is None"),
     ],
 )
 def test_what_is_no_conversation_is_named(chats: list[Any], message: str) -> None:
@@ -57,8 +59,14 @@ def test_what_is_no_conversation_is_named(chats: list[Any], message: str) -> Non
         recorded_conversations(chats, wrapper())
 
 
+def test_a_function_that_gives_nothing_is_named() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match="a list of lists of messages, got None"):
+        recorded_conversations(nothing, wrapper())
+
+
 def test_answers_behind_the_longest_length_are_named() -> None:
-    with pytest.raises(ValueError, match=r"conversation 0 .* in its first 3 tokens"):
+    with pytest.raises(ValueError, match=r"conversation 0 .* in its first 3 tokens.* raise `max_length`"):
         recorded_conversations([chat("abcdefgh", "b")], wrapper(max_length=3))
     with pytest.raises(ValueError, match="4"):
         recorded_conversations([chat("abcdefgh", "b")], wrapper(pad_output=True, pad_to=4))

@@ -105,7 +105,7 @@ class ConversationsCheck:
             found["precision",] = "language models in a precision beside that of their weights"
         helps = {
             "device": 'write `device: "cuda:0"`; that of a reference is said in `models`',
-            "precision": "write `causal_lm: {dtype: bfloat16}` in the model",
+            "precision": "leave it out: a model runs in the `dtype` of its `causal_lm`",
         }
         for place, what in found.items():
             span = self.file.key_span(*self.path, *place)
@@ -121,6 +121,8 @@ class ConversationsCheck:
 
     def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
         """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
+        if not is_on_policy(loss):  # it reads no rewards
+            return
         penalising = [
             one for one in self.env.runs if one.transform.coefficient and one.params["add_to_reward"]
         ]
@@ -133,8 +135,6 @@ class ConversationsCheck:
             self.sink.add(
                 rules.SUBTRACTED_TWICE.at(self.file.key_span(*place), message, notes=notes, help=help)
             )
-        if not is_on_policy(loss):
-            return
         for network in loss.networks:
             if network.language_model is not None:
                 self._check_truncation(loss, network, network.language_model)

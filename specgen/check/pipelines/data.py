@@ -39,7 +39,7 @@ class _SamplerNumbers(TypedDict, total=False):
 
 
 class DataReader:
-    """Reads the `data` of one pipeline, around conversations or not."""
+    """Reads the `data` of one pipeline, around conversations (of `group` about a prompt) or not."""
 
     def __init__(
         self,
@@ -52,9 +52,10 @@ class DataReader:
         module: str,
         models: Mapping[str, Checked[CheckedLanguageModel] | None],
         chats: bool = False,
+        group: int = 1,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
-        self.module, self.models, self.chats = module, models, chats
+        self.module, self.models, self.chats, self.group = module, models, chats, group
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -127,7 +128,10 @@ class DataReader:
             (size, f"minibatches of {size.default if size else 0} do not divide {product}"),
             (count, f"{count.default if count else 0} minibatches do not divide {product}"),
         ):
-            if setting is not None and frames % setting.default:
+            whole = (
+                num_envs.default % self.group == 0
+            )  # otherwise that is said, and how many there will be is open
+            if setting is not None and whole and frames % setting.default:
                 best = nearest_divisor(frames, setting.default)
                 self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
         return made

@@ -336,5 +336,10 @@ def _report_frozen(
 
 def is_on_policy(loss: PipelineLoss) -> bool:
     """Whether a loss weighs an advantage with the log-probability of what a policy did."""
-    weighs = any(role.name == "advantage" and role.type is not None for role in loss.loss.roles)
-    return weighs and any(isinstance(network.head, PolicyHead | ModelHead) for network in loss.networks)
+    acting = any(isinstance(network.head, PolicyHead | ModelHead) for network in loss.networks)
+    return acting and has_advantage(loss.loss)
+
+
+def has_advantage(loss: CheckedLoss) -> bool:
+    """Whether a loss reads an advantage."""
+    return any(role.name == "advantage" and role.type is not None for role in loss.roles)

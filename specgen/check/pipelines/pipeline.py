@@ -25,12 +25,20 @@ from specgen.check.pipelines.estimators import with_estimators
 from specgen.check.pipelines.groups import check_groups, measured_group
 from specgen.check.pipelines.limits import read_limits
 from specgen.check.pipelines.limits_model import Limits
-from specgen.check.pipelines.losses import LossArguments, is_on_policy, read_losses, with_networks
+from specgen.check.pipelines.losses import (
+    LossArguments,
+    has_advantage,
+    is_on_policy,
+    read_losses,
+    with_networks,
+)
 from specgen.check.pipelines.model import Acting, CheckedPipeline, PipelineLoss, PipelineOptimizer
 from specgen.check.pipelines.networks import NetworkReader
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.optimizers import OptimizerReader
 from specgen.check.pipelines.params import declared_params
+from specgen.check.pipelines.parts import check_parts
+from specgen.check.pipelines.recorded_conversations import imitating
 from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
@@ -93,7 +101,10 @@ class _Pipeline:
     def check(self) -> CheckedPipeline | None:
         """The pipeline; None where a mistake stands in the way."""
         pipeline = self.pipeline
-        complete = self._has_parts()
+        complete = check_parts(
+            *(self.file, self.path, pipeline, self.sink),
+            has_env=self.env_place is not None, talks=self._talks(None), imitates=self._imitates,
+        )  # fmt: skip
         params: Mapping[str, Parameter] = declared_params(self.file, self.path, pipeline.params, self.sink)
         self.numbers.declare(params)
         env = None if self.env_place is None else self._env(self.env_place)
@@ -105,6 +116,7 @@ class _Pipeline:
                 module=self.module,
                 models=self.visible.models,
                 chats=self._talks(env),
+                group=1 if env is None or env.chat is None else env.chat.group,
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
@@ -127,8 +139,10 @@ class _Pipeline:
         if pipeline.stop is not None:
             chat = None if eval_env is None else eval_env.chat
             group = 1 if chat is None else chat.group
-            sound = None if losses is not None and _weighing(losses, data) is not None else data
-            limits = read_limits(self.file, self.path, pipeline, sound, group, self.numbers, self.sink)
+            fitting = losses is None or _fit(losses, data)
+            limits = read_limits(
+                *(self.file, self.path, pipeline, data, group, self.numbers, self.sink), fitting=fitting
+            )
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
@@ -201,7 +215,7 @@ class _Pipeline:
         pipeline = self.pipeline
         if pipeline.env is not None:
             return ("env",)
-        recorded = pipeline.data is not None and pipeline.data.recorded is not None
+        recorded = (pipeline.data is not None and pipeline.data.recorded is not None) or self._imitates
         evaluated = pipeline.evaluate is not None and pipeline.evaluate.env is not None
         return ("evaluate", "env") if recorded and evaluated else None
 
@@ -273,32 +287,19 @@ class _Pipeline:
                 help = f"write the loss in front: `{losses[0].name}.{name}`"
                 self.sink.add(forms.UNKNOWN_TERM.at(span, message, help=help))
 
-    def _has_parts(self) -> bool:
-        """Whether all parts are there that a pipeline needs."""
-        pipeline = self.pipeline
-        needed = {
-            "env": "env: CartPoleTrain",
-            "loss": "loss: {DQNLoss: {}}",
-            "data": "data: {replay: {capacity: 100_000, batch_size: 128}}",
-            "optimizer": "optimizer: {adam: {lr: 3.0e-4}}",
-            "stop": "stop: {frames: 200_000}",
-        }
-        missing = {name: text for name, text in needed.items() if getattr(pipeline, name) is None}
-        if self.env_place is not None:
-            missing.pop("env", None)
-        for name, text in missing.items():
-            message = f"`{self.name}` says no `{name}`"
-            self.sink.add(
-                rules.MISSING_PART.at(self.file.key_span(*self.path), message, help=f"write `{text}`")
-            )
-        return not missing
-
     def _talks(self, env: PipelineEnv | None) -> bool:
         """Whether this is around conversations; where the environment has mistakes, its networks say it."""
         if env is not None:
             return env.chat is not None
         bodies = self.pipeline.networks.values()
         return any(isinstance(body, NetworkBody) and body.causal_lm is not None for body in bodies)
+
+    @cached_property
+    def _imitates(self) -> bool:
+        """Whether a language model learns from answers of others, by losses that weigh none of its own."""
+        losses = [self.visible.losses.get(name) for name in self.pipeline.loss or ()]
+        known = [loss.value for loss in losses if loss is not None]
+        return self._talks(None) and 0 < len(known) == len(losses) and not any(map(has_advantage, known))
 
     def _check_data(self, losses: tuple[PipelineLoss, ...], data: PipelineData) -> None:
         """Whether the losses can learn from these data."""
@@ -325,6 +326,11 @@ class _Pipeline:
                 message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
                 help = "declare it: `priority_weight: {key: priority_weight}`"
                 self.sink.add(rules.PRIORITIES.at(span, message, help=help))
+
+
+def _fit(losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> bool:
+    """Whether losses that tell of what kind the data are have such."""
+    return _weighing(losses, data) is None and imitating(losses, data) is None
 
 
 def _weighing(losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> PipelineLoss | None:

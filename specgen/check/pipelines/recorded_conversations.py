@@ -85,15 +85,11 @@ def check_recorded_conversations(
         data: where the data come from.
         sink: takes every mistake.
     """
-    for loss in losses:
-        talks = any(network.language_model is not None for network in loss.networks)
-        if talks and not is_on_policy(loss) and not isinstance(data, RecordedData):
-            message = (
-                f"`{loss.loss.name}` makes likelier what others said in conversations that were recorded"
-            )
-            help = 'write `recorded: {conversations: "package.module:function", batch_size: 16}`'
-            span = file.key_span(*path, "data")
-            sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help=help))
+    if (loss := imitating(losses, data)) is not None:
+        message = f"`{loss.loss.name}` makes likelier what others said in conversations that were recorded"
+        help = 'write `recorded: {conversations: "package.module:function", batch_size: 16}`'
+        span = file.key_span(*path, "data")
+        sink.add(model_rules.RECORDED_CONVERSATIONS.at(span, message, help=help))
     if not isinstance(data, RecordedData):
         return
     for loss in losses:
@@ -113,7 +109,7 @@ def check_recorded_conversations(
             sink.add(rules.NO_WRITER.at(loss.span, message, help=help))
         return
     span = file.span(*here, "ref_model")
-    if not reading:
+    if not reading and not sink.has_errors:  # with mistakes in a loss it is open what that reads
         message = f"nothing reads what `{data.ref_model.name}` says of recorded conversations"
         help = "leave it out, or write `kl_to_ref_coeff: 0.1`, say, in the loss"
         sink.add(model_rules.UNREAD_REFERENCE.at(span, message, help=help))
@@ -121,6 +117,14 @@ def check_recorded_conversations(
         for network in loss.networks:
             if (model := network.language_model) is not None:
                 check_recorded_tokenizers(model, data.ref_model, span, sink)
+
+
+def imitating(losses: Sequence[PipelineLoss], data: PipelineData | None) -> PipelineLoss | None:
+    """A loss of a language model that needs recorded conversations, where the data are other ones."""
+    if data is None or isinstance(data, RecordedData):
+        return None
+    talking = (loss for loss in losses if any(one.language_model is not None for one in loss.networks))
+    return next((loss for loss in talking if not is_on_policy(loss)), None)
 
 
 def _reading(loss: PipelineLoss) -> Iterator[LossRole]:
