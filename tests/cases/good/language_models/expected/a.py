@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4eba00dc111dfcfefc8ddeae5087e8aecabef377c9660cfa476c91996a98a313
+# specgen: sha256=04fe134a7ec3538f80df70d49a5997cfa8a5c2c3950dbdd283e752be21a2cbd5
 """A policy, and what it is compared with."""
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def policy_model(*, generate: bool = True, device: DEVICE_TYPING | None = "cuda:
             "temperature": 0.7,
             "top_k": 50,
             "top_p": 1.0,
+            "repetition_penalty": 1.0,
             "stop": ["<end>", 3],
         },
         return_log_probs=True,
@@ -73,6 +74,7 @@ def reference_model(
             "temperature": 0.7,
             "top_k": 50,
             "top_p": 1.0,
+            "repetition_penalty": 1.0,
             "stop": ["<end>", 3],
         },
         return_log_probs=True,
@@ -98,7 +100,7 @@ def greedy_model(*, generate: bool = True, device: DEVICE_TYPING | None = None) 
         "checkpoints/sft",
         input_mode="tokens",
         generate=generate,
-        generate_kwargs={"do_sample": False},
+        generate_kwargs={"do_sample": False, "repetition_penalty": 1.0},
         num_samples=1,
         return_log_probs=True,
         pad_output=False,

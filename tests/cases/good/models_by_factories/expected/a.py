@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=dfd5b83d1b8bf2e3e6cb72b827787c2148c8015c1662cb9889d0b07f8ffd0440
+# specgen: sha256=4ede0f945b6c6fb6a8b00010f43b5a056f597f508d696728337f3725a8b1bb1d
 """Declared in schemas/a."""
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ def policy_model(*, generate: bool = True, device: DEVICE_TYPING | None = None) 
         tokenizer="checkpoints/sft",
         input_mode="history",
         generate=generate,
-        generate_kwargs={"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
+        generate_kwargs={
+            "do_sample": True,
+            "temperature": 1.0,
+            "top_k": 0,
+            "top_p": 1.0,
+            "repetition_penalty": 1.0,
+        },
         return_log_probs=True,
         pad_output=False,
         padding_side="left",
@@ -62,7 +68,13 @@ def judge_model(*, generate: bool = False, device: DEVICE_TYPING | None = None) 
         chat_template=load_template("templates/judge.jinja"),
         input_mode="history",
         generate=generate,
-        generate_kwargs={"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
+        generate_kwargs={
+            "do_sample": True,
+            "temperature": 1.0,
+            "top_k": 0,
+            "top_p": 1.0,
+            "repetition_penalty": 1.0,
+        },
         return_log_probs=True,
         pad_output=False,
         padding_side="left",

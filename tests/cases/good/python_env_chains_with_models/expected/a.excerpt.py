@@ -22,6 +22,7 @@ def judge_model(*, generate: bool = False, device: DEVICE_TYPING | None = None) 
             "temperature": 1.0,
             "top_k": 0,
             "top_p": 1.0,
+            "repetition_penalty": 1.0,
         },
         return_log_probs=True,
         pad_output=True,

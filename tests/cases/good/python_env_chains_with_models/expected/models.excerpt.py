@@ -20,6 +20,7 @@ def policy_model(*, generate: bool = True, device: DEVICE_TYPING | None = None) 
             "temperature": 1.0,
             "top_k": 0,
             "top_p": 1.0,
+            "repetition_penalty": 1.0,
         },
         return_log_probs=True,
         pad_output=True,
