@@ -123,14 +123,12 @@ class DataReader:
             count = self.numbers.default("minibatches", 1)
         made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate)
         frames = made.frames
+        whole = num_envs.default % self.group == 0  # where groups are not, that alone is said
         product = f"num_envs * num_steps = {num_envs.default} * {num_steps.default} = {frames}"
         for setting, message in (
             (size, f"minibatches of {size.default if size else 0} do not divide {product}"),
             (count, f"{count.default if count else 0} minibatches do not divide {product}"),
         ):
-            whole = (
-                num_envs.default % self.group == 0
-            )  # otherwise that is said, and how many there will be is open
             if setting is not None and whole and frames % setting.default:
                 best = nearest_divisor(frames, setting.default)
                 self.sink.add(number_rules.DOES_NOT_FIT.at(setting.span, message, help=f"write {best}"))
