@@ -47,10 +47,9 @@ def read_limits(
     if total is None:
         assert pipeline.stop is not None
         needed = "updates" if recorded else "frames"
-        either = (
-            data is None and pipeline.stop.updates is not None
-        )  # which of them counts, the data would say
-        if not either and getattr(pipeline.stop, needed) is None:
+        given = pipeline.stop.frames is not None or pipeline.stop.updates is not None
+        open_ = data is None and given  # which of them counts, sound data would say
+        if not open_ and getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
             sink.add(
