@@ -48,8 +48,8 @@ def read_limits(
         assert pipeline.stop is not None
         needed = "updates" if recorded else "frames"
         given = pipeline.stop.frames is not None or pipeline.stop.updates is not None
-        open_ = data is None and given  # which of them counts, sound data would say
-        if not open_ and getattr(pipeline.stop, needed) is None:
+        undecided = data is None and given  # which of them counts, sound data would say
+        if not undecided and getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
             sink.add(
