@@ -94,6 +94,7 @@ TRANSFORM_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "transform_done_spec",
         "transform_env_batch_size",
         "transform_env_device",
+        "transform_fake_tensordict",
         "transform_input_spec",
         "transform_observation_spec",
         "transform_output_spec",

@@ -275,7 +275,7 @@ def _braces_help(
     if not isinstance(found, Scalar) or found.text in ("", "drop"):
         return None
     kinds = {_EXPECTED.get(one["type"]) for one in errors}
-    if "a list" in kinds:
+    if kinds == {"a list"}:
         return f"write `[{found.text}]`"
     if "a mapping" not in kinds:
         return None

@@ -33,13 +33,10 @@ def read_limits(
     group: int,
     numbers: Numbers,
     sink: Sink,
-    *,
-    fitting: bool = True,
 ) -> Limits | None:
     """The limits of the pipeline at `path`; None after reporting a mistake, or where mistakes in its data leave them open.
 
-    Where nothing is said, evaluations are of whole groups of `group` episodes. Data that the losses do not learn from are not
-    `fitting`: whether frames or updates count is open then.
+    Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
     recorded = pipeline.data is not None and pipeline.data.recorded is not None  # also one with mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
@@ -50,9 +47,9 @@ def read_limits(
     if total is None:
         assert pipeline.stop is not None
         needed = "updates" if recorded else "frames"
-        said = pipeline.stop.updates is not None or (not fitting and pipeline.stop.frames is not None)
-        either = said and (data is None or not fitting)  # which of them counts, the data would say
-        if not either and getattr(pipeline.stop, needed) is None:
+        given = pipeline.stop.frames is not None or pipeline.stop.updates is not None
+        undecided = data is None and given  # which of them counts, sound data would say
+        if not undecided and getattr(pipeline.stop, needed) is None:
             why = "recorded data have no end" if recorded else "a return may never be reached"
             message = f"`stop` needs `{needed}`: {why}"
             sink.add(

@@ -139,10 +139,8 @@ class _Pipeline:
         if pipeline.stop is not None:
             chat = None if eval_env is None else eval_env.chat
             group = 1 if chat is None else chat.group
-            fitting = losses is None or _fit(losses, data)
-            limits = read_limits(
-                *(self.file, self.path, pipeline, data, group, self.numbers, self.sink), fitting=fitting
-            )
+            sound = data if losses is None or _fit(losses, data) else None
+            limits = read_limits(self.file, self.path, pipeline, sound, group, self.numbers, self.sink)
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
