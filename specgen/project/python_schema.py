@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from specgen.diagnostics import suggestion
+
 
 class PythonSchemaError(Exception):
     """A Python schema file failed, or declares nothing; `line` of the file is to blame."""
@@ -51,7 +53,7 @@ def load_python_schema(root: Path, path: str) -> dict[str, object]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise PythonSchemaError(_said(error), _line(error, file)) from error
+            raise PythonSchemaError(_said(error), _line(error, file), _help(error)) from error
     schema = getattr(module, "schema", None)
     if schema is None:
         help = "write schema = specgen.Module(...); helper files start with an underscore"
@@ -82,9 +84,25 @@ def _said(error: BaseException) -> str:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         text = f"{where}: {first['msg']}"
+        if first["type"] == "extra_forbidden":
+            text = f"unknown field `{where}` in `{getattr(error, 'title', '')}`"
     elif not isinstance(error, SyntaxError):
         text = f"{type(error).__name__}: {text}"
     return f"this file cannot be run: {text.splitlines()[0]}"
+
+
+def _help(error: BaseException) -> str | None:
+    """For a field that a class of declarations does not have: the one that was meant, or those that there are."""
+    import specgen
+
+    declared = getattr(specgen, str(getattr(error, "title", "")), None)
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors") or declared is None:
+        return None
+    first = error.errors()[0]
+    if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
+        return None
+    fields = list(declared.model_fields)
+    return suggestion(str(first["loc"][0]), fields) or f"the fields here are {', '.join(sorted(fields))}"
 
 
 def _line(error: BaseException, file: Path) -> int:

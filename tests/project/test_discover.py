@@ -83,7 +83,7 @@ def test_running_a_schema_leaves_nothing_behind(tmp_path: Path) -> None:
         (
             "from specgen.schema import Module\n\nschema = Module(envz={})\n",
             3,
-            "this file cannot be run: envz: Extra inputs are not permitted",
+            "this file cannot be run: unknown field `envz` in `Module`",
         ),
     ],
 )
@@ -94,6 +94,20 @@ def test_python_files_that_declare_nothing(tmp_path: Path, text: str, line: int,
     ((file, at, said),) = found(sink)
     assert (file, at) == ("schemas/a.py", line)
     assert said.startswith(f"SG057 {message}")
+
+
+@pytest.mark.parametrize(
+    ("made", "help"),
+    [
+        ("EpsilonGreedy(epss=0.1)", "did you mean 'eps'?"),
+        ("Stop(epochs=3)", "the fields here are frames, hours, return_, updates"),
+    ],
+)
+def test_fields_of_a_class_are_said(tmp_path: Path, made: str, help: str) -> None:
+    project = make(tmp_path, {"schemas/a.py": f"from specgen import *\n\nschema = {made}\n"})
+    sink = Sink()
+    assert read_sources(project, sink).schemas == {}
+    assert [item.help for item in sink.items] == [help]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
