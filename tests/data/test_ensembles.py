@@ -18,10 +18,12 @@ from specgen_runtime.data import (
     SamplerEnsemble,
     SamplerWithoutReplacement,
     SliceSampler,
+    SliceSamplerWithoutReplacement,
     StorageEnsemble,
     TensorDictReplayBuffer,
     WriterEnsemble,
 )
+from specgen_runtime.transforms import MultiStepTransform, Transform
 from tensordict import TensorDict
 
 from tests.data.transitions import numbers, transitions
@@ -172,7 +174,7 @@ class TestSamples:
         assert sample.shape == (2, 3)
         assert sample["index", "index"].shape == (2, 3, 2)
 
-    @pytest.mark.parametrize("prefetch", [0, 2])
+    @pytest.mark.parametrize("prefetch", [1, 2])
     def test_iterating(self, prefetch: int) -> None:
         whole = [ensemble(prefetch=count) for count in (0, prefetch)]
         for _, one, other in zip(range(5), *whole, strict=False):
@@ -185,6 +187,60 @@ class TestSamples:
         assert one.buffers == (both[1],)
         assert min(numbers(one.sample())) >= 1_000
         assert both[:].buffers == both.buffers
+        assert both[torch.tensor([False, True])].buffers == (both[1],)
+        assert both[torch.tensor(1)] is both[1]
+        with pytest.raises(TypeError, match="entries are in the members"):
+            both["observation"]
+
+    @pytest.mark.parametrize("sampler", [SliceSampler, SliceSamplerWithoutReplacement])
+    def test_parts_of_a_number_have_the_length_of_their_group(self, sampler: type[SliceSampler]) -> None:
+        """However many groups a member has in a sample, and where a pass ends."""
+        made = [
+            TensorDictReplayBuffer(storage=LazyTensorStorage(70), sampler=sampler(num_slices=2)) for _ in "ab"
+        ]
+        for buffer in made:
+            buffer.extend(transitions(35))
+        both = ReplayBufferEnsemble(*made, batch_size=24, num_buffer_sampled=4)
+        for _ in range(20):
+            for group in both.sample():
+                for part in group.reshape(2, 3):
+                    first = numbers(part)[0]
+                    assert numbers(part) == [first, first + 1, first + 2]
+
+    @pytest.mark.parametrize("prefetch", [None, 2])
+    def test_transforms_of_members_draw_from_their_generator(self, prefetch: int | None) -> None:
+        """From that of the ensemble, or of the member where it has none."""
+
+        class Noise(Transform):
+            _generator: torch.Generator | None = None
+
+            def _offline(self, tensordict: Any) -> Any:
+                return tensordict.set("noise", torch.rand(tensordict.shape, generator=self._generator))
+
+        def drawn(own: bool) -> list[torch.Tensor]:
+            generators = [torch.Generator().manual_seed(seed) for seed in (1, 2)]
+            made = [
+                member(
+                    ours,
+                    RandomSampler(),
+                    transform=Noise(),
+                    generator=generator if own else None,
+                )
+                for generator in generators
+            ]
+            both = ReplayBufferEnsemble(
+                *made,
+                sample_from_all=True,
+                batch_size=4,
+                prefetch=prefetch,
+                generator=None if own else generators[0],
+            )
+            for one in both.buffers:
+                one.extend(transitions(10))
+            return [both.sample()["noise"] for _ in range(4)]
+
+        for own in (True, False):
+            torch.testing.assert_close(drawn(own), drawn(own), rtol=0, atol=0)
 
 
 class TestState:
@@ -210,8 +266,14 @@ class TestState:
         both.empty()
         assert len(both) == 0
         assert both.write_count == 0
-        with pytest.raises(RuntimeError, match="empty"):
-            both.sample()
+        both[0].extend(transitions(5))
+        with pytest.raises(RuntimeError, match="member 1 of the ensemble is empty"):
+            [both.sample() for _ in range(40)]
+
+    def test_of_other_members(self) -> None:
+        three = ReplayBufferEnsemble(*(member(ours, RandomSampler()) for _ in range(3)))
+        with pytest.raises(ValueError, match="of 3 members, and the ensemble has 2"):
+            ensemble().load_state_dict(three.state_dict())
 
 
 class TestRefused:
@@ -228,7 +290,14 @@ class TestRefused:
             ReplayBufferEnsemble(one, other, routing_key="a", routing_dim=0)
         with pytest.raises(ValueError, match="leave out p"):
             ReplayBufferEnsemble(one, other, p=[1.0, 1.0], sample_from_all=True)
-        for wrong in ([1.0], [1.0, -1.0], [0.0, 0.0]):
+        with pytest.raises(ValueError, match="routed one by one"):
+            ReplayBufferEnsemble(deep, routing_key="member")
+        with pytest.raises(TypeError, match="no member of another one"):
+            ReplayBufferEnsemble(one, ensemble())
+        short = member(ours, SliceSampler(slice_len=3, strict_length=False))
+        with pytest.raises(ValueError, match="parts of member 1 may be shorter"):
+            ReplayBufferEnsemble(one, short)
+        for wrong in ([1.0], [1.0, -1.0], [0.0, 0.0], [1.0, float("inf")], [1.0, float("nan")]):
             with pytest.raises(ValueError, match="for each of 2 members"):
                 ReplayBufferEnsemble(one, other, p=wrong)
         with pytest.raises(ValueError, match="divided into 2 groups"):
@@ -251,6 +320,14 @@ class TestRefused:
             routed.extend(transitions(3).set("member", torch.zeros(3)))
         with pytest.raises(ValueError, match="one number of each row"):
             routed.extend(transitions(3).set("member", torch.zeros(3, 2, dtype=torch.int64)))
+        held_back = ensemble(filled=False, routing_key="member", transform=MultiStepTransform(3, 0.9))
+        one = torch.ones(2, dtype=torch.int64)
+        assert held_back.extend(transitions(2).set("member", one)).shape == (0,)
+        changed = ensemble(filled=False, routing_key="member")
+        changed[1].append_transform(MultiStepTransform(3, 0.9))
+        index = changed.extend(transitions(5).set("member", torch.tensor([0, 1, 1, 1, 1])))["index"]
+        assert index.tolist() == [0, -1, -1, -1, -1]
+        assert len(changed[1]) == 1
         assert routed.add(transitions(1).set("member", torch.ones(1, 1, dtype=torch.int64))[0])["index"] == 0
         with pytest.raises(ValueError, match="2 entries along routing_dim"):
             ensemble(routing_dim=0).extend(transitions(3))
@@ -325,6 +402,11 @@ class TestReplacedParts:
         first = buffer.set_writer(ours.ImmutableDatasetWriter())
         with pytest.raises(RuntimeError, match="can't be written"):
             buffer.extend(transitions(5))
+        deep = ReplayBuffer(storage=LazyTensorStorage(20, ndim=2))
+        kept = deep.writer
+        with pytest.raises(ValueError, match="ranks rows"):
+            deep.set_writer(ours.TensorDictMaxValueWriter())
+        assert deep.writer is kept
         buffer.set_writer(first)
         assert buffer.extend(transitions(2)).tolist() == [5, 6]
 
@@ -332,6 +414,8 @@ class TestReplacedParts:
         buffer = ReplayBuffer(
             storage=LazyTensorStorage(20), sampler=SamplerWithoutReplacement(shuffle=False), batch_size=4
         )
+        with pytest.raises(RuntimeError, match="empty"):
+            buffer.next()
         buffer.extend(transitions(8))
         passes = [buffer.next() for _ in range(6)]
         assert [None if one is None else numbers(one) for one in passes] == [
@@ -346,3 +430,16 @@ def test_an_index_of_other_shapes_is_refused() -> None:
     both = ensemble()
     with pytest.raises(ValueError, match="has the shape of"):
         both.update_priority(TensorDict({"buffer_ids": torch.zeros(3), "index": torch.zeros(2)}), 1.0)
+    with pytest.raises(ValueError, match="from 0 to 1, got 2"):
+        both.update_priority(TensorDict({"buffer_ids": torch.tensor([2]), "index": torch.tensor([0])}), 1.0)
+    with pytest.raises(TypeError, match="got Tensor"):
+        both.update_priority(torch.arange(3), 1.0)
+
+
+def test_priorities_of_other_shapes() -> None:
+    both = ensemble(samplers=("PrioritizedSampler", "PrioritizedSampler"), sample_from_all=True)
+    index = both.sample()["index"]
+    both.update_priority(index, torch.arange(12.0))
+    assert float(both[1].sampler.default_priority) == 11.0
+    with pytest.raises(ValueError, match=r"priorities \[2, 5\] for elements \[2, 6\]"):
+        both.update_priority(index, torch.rand(2, 5))

@@ -63,6 +63,9 @@ def test_the_last_layer_begins_near_zero() -> None:
     assert max(float(p.detach().abs().max()) for p in (actor.mlp[-1].weight, critic.mlp2[-1].weight)) <= 3e-3
     with pytest.raises(ValueError, match="no linear layer"):
         DdpgMlpActor(2, {"in_features": 3, "layer_class": lambda *sizes, **_: nn.Identity()})
+    with pytest.raises(ValueError, match="needs in_features"):
+        DdpgMlpActor(2, {"depth": 0, "num_cells": []})
+    assert DdpgMlpActor(2, {"depth": 0, "num_cells": [], "in_features": 3})(torch.zeros(4, 3)).shape == (4, 2)
 
 
 def test_a_point_of_an_image() -> None:

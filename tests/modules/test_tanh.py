@@ -54,6 +54,11 @@ def test_refused() -> None:
         TanhModule("action", spec=spec, high=2.0)
     with pytest.raises(ValueError, match="is above the upper one"):
         TanhModule("action", low=2.0)
+    with pytest.raises(ValueError, match="contradicts the spec"):
+        TanhModule("action", spec=spec, low=-torch.ones(3))
+    for high in (float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="finite bounds, got high"):
+            TanhModule("action", high=high)
     with pytest.raises(ValueError, match="as many out_keys"):
         TanhModule(["a", "b"], ["c"])
     with pytest.raises(ValueError, match="names of their own"):

@@ -112,11 +112,14 @@ class BufferParts:
 
         Returns:
             The writer that was there.
+
+        Raises:
+            ValueError, TypeError: it can't write this storage; the buffer is as it was.
         """
         with self._lock:
             self._prefetcher.wait()
-            before, self.writer = self.writer, writer
             writer.register_storage(self.storage)
+            before, self.writer = self.writer, writer
             self._check_sampler(self.sampler)
         return before
 

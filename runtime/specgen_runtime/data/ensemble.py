@@ -13,10 +13,9 @@ from torch import Tensor
 from specgen_runtime.data.ensemble_parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble, groups_of
 from specgen_runtime.data.prefetching import Sample
 from specgen_runtime.data.replay_buffer import ReplayBuffer
-from specgen_runtime.data.rows import RowData
+from specgen_runtime.data.rows import RowData, is_key
 from specgen_runtime.data.samplers import Sampler
 from specgen_runtime.data.storage import Storage
-from specgen_runtime.data.transforms import transformed
 from specgen_runtime.data.writers import Writer
 from specgen_runtime.envs.keys import MissingKeyError, show_key
 from specgen_runtime.envs.packing import put_checked
@@ -52,7 +51,8 @@ class ReplayBufferEnsemble(ReplayBuffer):
 
     Raises:
         TypeError: both members and parts of them, or neither.
-        ValueError: `routing_key` and `routing_dim`; arguments of `SamplerEnsemble` beside `samplers`; what that refuses.
+        ValueError: `routing_key` and `routing_dim`; one of them for members whose elements several dimensions count; arguments
+            of `SamplerEnsemble` beside `samplers`; what that refuses.
 
     Example:
         >>> ensemble = ReplayBufferEnsemble(recorded, online, p=[0.25, 0.75], batch_size=256)
@@ -115,6 +115,11 @@ class ReplayBufferEnsemble(ReplayBuffer):
             dim_extend=0,
             **options,
         )
+        if self.storage.ndim > 1 and (routing_key is not None or routing_dim is not None):
+            raise ValueError(
+                f"rows are routed one by one, and {self.storage.ndim} dimensions count the elements of the members: "
+                "write into them, `ensemble[0].extend(data)`"
+            )
 
     def set_rng(self, generator: torch.Generator | None) -> None:
         """Draw from another generator from now on, in all members; None: what they draw from stays."""
@@ -149,7 +154,9 @@ class ReplayBufferEnsemble(ReplayBuffer):
             data: a tensordict, whose batch dimensions all count rows.
 
         Returns:
-            The member of each row and its index there, in the order of `data.reshape(-1)`: `"buffer_ids"`, `"index"`.
+            The member of each row and its index there, in the order of `data.reshape(-1)`: `"buffer_ids"`, `"index"`. It is
+            empty if a transform holds the data back; an index is -1 where the writer left the row out, and for all rows of
+            a member whose transforms wrote more or fewer.
 
         Raises:
             RuntimeError: the ensemble has neither; write into `ensemble[0]`, for example.
@@ -159,16 +166,18 @@ class ReplayBufferEnsemble(ReplayBuffer):
         """
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"an ensemble is written with tensordicts, got {type(data).__name__}")
-        if len(self.transform):
-            data = transformed(self.transform.inv, data, self.generator)
+        data = self._transformed(self.transform.inv, data)
+        if data is None:
+            none = torch.zeros(0, dtype=torch.int64)
+            return TensorDict({"buffer_ids": none, "index": none.clone()}, [0])
         members = self._routed(data)
         rows = data.reshape(-1)
-        index = torch.full((len(members), *[self.storage.ndim] * (self.storage.ndim > 1)), -1)
+        index = torch.full_like(members, -1)
         for member in sorted(set(members.tolist())):
             chosen = members == member
-            index[chosen] = (
-                self.buffers[member].extend(rows[chosen.to(rows.device or "cpu")]).to(index.device)
-            )
+            written = self.buffers[member].extend(rows[chosen.to(rows.device or "cpu")])
+            if len(written) == int(chosen.sum()):
+                index[chosen] = written.to(index.device)
         return TensorDict({"buffer_ids": members, "index": index}, [len(members)])
 
     def add(self, data: RowData) -> TensorDict:
@@ -233,16 +242,20 @@ class ReplayBufferEnsemble(ReplayBuffer):
             for one in self.buffers:
                 one.empty(empty_write_count)
 
-    def _gathered(self, index: Any, generator: torch.Generator | None) -> RowData:
+    def _gathering(self, index: Any, ahead: bool) -> Callable[[], RowData]:
         groups = []
         for member, rows in groups_of(index):
             one = self.buffers[member]
-            with one._lock:  # a thread may gather ahead while rows are written
-                groups.append(one._gathered(rows if self.storage.ndim == 1 else rows.unbind(-1), generator))
-        data = (self._collate_fn or self.storage.collate)(groups)
-        if len(self.transform):
-            data = transformed(self.transform, data, generator)
-        return data.pin_memory() if self._pin_memory else data
+            groups.append((one, one._gathering(rows if one.storage.ndim == 1 else rows.unbind(-1), ahead)))
+
+        def read() -> list[RowData]:
+            found = []
+            for one, gather in groups:
+                with one._lock:  # a thread may gather ahead while rows are written
+                    found.append(gather())
+            return found
+
+        return self._collating(read, ahead)
 
     def _finished(self, result: Sample) -> Any:
         data = result.data
@@ -252,12 +265,16 @@ class ReplayBufferEnsemble(ReplayBuffer):
         return data
 
     def __getitem__(self, index: Any) -> Any:
-        """A member, by its number; of several an ensemble, with the transforms and the shares of this one."""
-        if isinstance(index, int):
-            return self.buffers[index]
-        chosen = (
-            range(len(self.buffers))[index] if isinstance(index, slice) else torch.as_tensor(index).tolist()
-        )
+        """A member, by its number; of several an ensemble, with the transforms and the shares of this one.
+
+        Args:
+            index: a number, a slice, or numbers or flags of members.
+        """
+        if is_key(index):
+            raise TypeError(f"entries are in the members: `ensemble[0][{index!r}]`")
+        chosen = torch.arange(len(self.buffers))[index].tolist()
+        if isinstance(chosen, int):
+            return self.buffers[chosen]
         sampler = self.sampler
         assert isinstance(sampler, SamplerEnsemble)
         return ReplayBufferEnsemble(
@@ -265,7 +282,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
             transform=self.transform,
             batch_size=self.batch_size,
             collate_fn=self._collate_fn,
-            p=sampler.p[list(chosen)] if isinstance(sampler.p, Tensor) else sampler.p,  # type: ignore[arg-type]
+            p=sampler.p[chosen] if isinstance(sampler.p, Tensor) else sampler.p,  # type: ignore[arg-type]
             sample_from_all=sampler.sample_from_all,
             num_buffer_sampled=sampler.num_buffer_sampled,
             generator=self.generator,
@@ -286,7 +303,16 @@ class ReplayBufferEnsemble(ReplayBuffer):
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from where another ensemble of the same members stood."""
+        """Go on from where another ensemble of the same members stood.
+
+        Raises:
+            ValueError: it had more members, or fewer.
+            KeyError, TypeError: as `ReplayBuffer.load_state_dict`.
+        """
+        if len(state_dict["members"]) != len(self.buffers):
+            raise ValueError(
+                f"the state is of {len(state_dict['members'])} members, and the ensemble has {len(self.buffers)}"
+            )
         with self._lock:
             self._prefetcher.wait()
             for index, one in enumerate(self.buffers):

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, is_tensor_collection
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_tensor_collection
 from torch import Tensor
 
 from specgen_runtime.data.rows import RowData
 from specgen_runtime.data.samplers import Sampler
+from specgen_runtime.data.slices import SliceSampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.writers import Writer
 from specgen_runtime.transforms import Transform
@@ -31,10 +32,13 @@ class StorageEnsemble(Storage):
         transforms: the transforms of what each of them gives, or None.
 
     Raises:
+        TypeError: one is an ensemble itself.
         ValueError: no storage, others than transforms, or elements that other numbers of dimensions count.
     """
 
     def __init__(self, *storages: Storage, transforms: Sequence[Transform | None] | None = None) -> None:
+        if any(isinstance(one, StorageEnsemble) for one in storages):
+            raise TypeError("an ensemble is no member of another one: give its members, `*ensemble.buffers`")
         if len({one.ndim for one in storages}) != 1:
             given = ", ".join(str(one.ndim) for one in storages) or "none"
             raise ValueError(f"as many dimensions count the elements of all storages, got {given}")
@@ -104,7 +108,8 @@ class SamplerEnsemble(Sampler):
         num_buffer_sampled: how many groups a sample has; None: as many as there are members.
 
     Raises:
-        ValueError: `p` with `sample_from_all`, another word, or a number that is negative, or as many as other than members.
+        ValueError: `p` with `sample_from_all`, another word, or more or fewer numbers than members, a negative or an infinite
+            one, or nothing but 0; a `SliceSampler` whose parts may be shorter than others, for groups are of one size.
     """
 
     def __init__(
@@ -118,6 +123,12 @@ class SamplerEnsemble(Sampler):
             raise ValueError("give a sampler for each storage")
         if sample_from_all and p is not None:
             raise ValueError("sample_from_all takes as much from each member: leave out p")
+        for member, one in enumerate(samplers):
+            if isinstance(one, SliceSampler) and one.cuts_parts:
+                raise ValueError(
+                    f"groups are of one size, and parts of member {member} may be shorter than others: "
+                    "give its sampler strict_length=False, pad_output=True, or strict_length=True and no span"
+                )
         self.samplers = samplers
         self.sample_from_all = sample_from_all
         self.num_buffer_sampled = (
@@ -132,7 +143,7 @@ class SamplerEnsemble(Sampler):
 
     def _shares(self, p: Sequence[float] | Tensor) -> Tensor:
         shares = torch.as_tensor(p, dtype=torch.get_default_dtype())
-        if shares.shape != (len(self.samplers),) or not (shares >= 0).all() or not shares.sum() > 0:
+        if shares.shape != (len(self.samplers),) or (shares < 0).any() or not 0 < shares.sum() < float("inf"):
             raise ValueError(
                 f"p is a number of 0 or more for each of {len(self.samplers)} members, got {shares.tolist()}"
             )
@@ -173,19 +184,18 @@ class SamplerEnsemble(Sampler):
         drawn: list[Any] = [None] * groups
         for member in sorted(set(members.tolist())):
             places = (members == member).nonzero()[:, 0].tolist()
-            # All groups of a member are drawn by one call.
-            index, info = self._drawn(member, storage, size * len(places))
-            groups_there = index.reshape(len(places), size, *index.shape[1:]).unbind(0)
-            for number, (place, rows) in enumerate(zip(places, groups_there, strict=True)):
+            index, info = self._drawn(member, storage, size, len(places))
+            for number, place in enumerate(places):
                 at = slice(number * size, (number + 1) * size)
-                drawn[place] = (rows, {key: value[at] for key, value in info.items()})
-        rows = torch.stack([index for index, _ in drawn])
+                drawn[place] = (index[at], {key: value[at] for key, value in info.items()})
+        device = storage.device or torch.device("cpu")  # members may be on several
+        rows = torch.stack([index.to(device) for index, _ in drawn])
         said = [info for _, info in drawn]
         shared = [key for key in said[0] if all(key in info for info in said)]
-        where = members.to(rows.device).unsqueeze(-1).expand(groups, size)
+        where = members.to(device).unsqueeze(-1).expand(groups, size)
         return (
             TensorDict({"buffer_ids": where, "index": rows}, [groups, size]),
-            {key: torch.stack([info[key] for info in said]) for key in shared},
+            {key: torch.stack([info[key].to(device) for info in said]) for key in shared},
         )
 
     def _members(self, storage: StorageEnsemble, size: int) -> Tensor:
@@ -206,30 +216,53 @@ class SamplerEnsemble(Sampler):
             raise RuntimeError("there is nothing to sample: no member of the ensemble has enough elements")
         return counts / counts.sum()
 
-    def _drawn(self, member: int, storage: StorageEnsemble, size: int) -> tuple[Tensor, dict[Any, Tensor]]:
-        """Elements of a member, exactly so many: samplers may give fewer at once."""
+    def _drawn(
+        self, member: int, storage: StorageEnsemble, size: int, groups: int
+    ) -> tuple[Tensor, dict[Any, Tensor]]:
+        """Elements of some groups of a member, exactly so many: samplers may give fewer at once."""
+        sampler, stored = self.samplers[member], storage.storages[member]
+        if not len(stored):
+            raise RuntimeError(
+                f'member {member} of the ensemble is empty: write into it first, or give p="sampleable"'
+            )
+        # Parts of which there are so many in a group are as long as that says: each call asks for a group.
+        by_group = isinstance(sampler, SliceSampler) and sampler.num_slices is not None
         indices: list[Tensor] = []
         infos: list[dict[Any, Any]] = []
-        while left := size - sum(map(len, indices)):
-            index, info = self.samplers[member].sample(storage.storages[member], left)
-            indices.append(torch.stack(index, -1) if isinstance(index, tuple) else index)
-            infos.append(info)
-            if not 0 < len(indices[-1]) <= left:
+        while left := size * groups - sum(map(len, indices)):
+            drawn, info = sampler.sample(stored, size if by_group else left)
+            index = torch.stack(drawn, -1) if isinstance(drawn, tuple) else drawn
+            if not len(index) or (len(index) > left and not by_group):
                 raise RuntimeError(
-                    f"the sampler of member {member} gave {len(indices[-1])} elements where {left} were asked for"
+                    f"the sampler of member {member} gave {len(index)} elements where {left} were asked for"
                 )
+            indices.append(index[:left])
+            infos.append({key: value[:left] for key, value in info.items()})
         said = {key: torch.cat([info[key] for info in infos]) for key in infos[0]}
         return torch.cat(indices), said
 
     def update_priority(
         self, index: Any, priority: Tensor | float, *, storage: Storage | None = None
     ) -> None:
-        """Change the priority of elements, by the index that a sample has."""
+        """Change the priority of elements, by the index that a sample has.
+
+        Args:
+            index: as of `StorageEnsemble`, also without groups, `[n]`.
+            priority: one for all, or one for each element.
+            storage: where they are.
+
+        Raises:
+            TypeError: an index of another form.
+            ValueError: there is no such member, or there are more or fewer priorities than elements.
+        """
         assert isinstance(storage, StorageEnsemble)
-        for member, chosen, rows in members_of(index):
-            values = (
-                priority if not isinstance(priority, Tensor) or priority.numel() == 1 else priority[chosen]
-            )
+        for member, chosen, rows in members_of(index, len(self.samplers)):
+            values = priority
+            if isinstance(priority, Tensor) and priority.numel() != 1:
+                elements = index["index"].shape[: None if storage.ndim == 1 else -1]
+                if priority.numel() != elements.numel():
+                    raise ValueError(f"priorities {list(priority.shape)} for elements {list(elements)}")
+                values = priority.reshape(elements)[chosen.to(priority.device)]
             self.samplers[member].update_priority(rows, values, storage=storage.storages[member])
 
     def _empty(self) -> None:
@@ -295,7 +328,7 @@ class WriterEnsemble(Writer):
         """How often each row was written before it held what it holds, by the index that a sample has."""
         rows = index["index"]
         found = torch.empty(index["buffer_ids"].shape, dtype=torch.int64, device=rows.device)
-        for member, chosen, at in members_of(index):
+        for member, chosen, at in members_of(index, len(self.writers)):
             found[chosen] = self.writers[member].generations_of(at).to(found.device)
         return found
 
@@ -322,8 +355,12 @@ def groups_of(index: TensorDict) -> list[tuple[int, Tensor]]:
     return list(zip(members, index["index"].unbind(0), strict=True))
 
 
-def members_of(index: TensorDict) -> list[tuple[int, Tensor, Tensor]]:
-    """Each member that an index names, which of its elements are of it, and these: `[n]`, or `[n, ndim]`."""
+def members_of(index: TensorDictBase, count: int) -> list[tuple[int, Tensor, Tensor]]:
+    """Each of `count` members that an index names, which of its elements are of it, and these: `[n]`, or `[n, ndim]`."""
+    if not isinstance(index, TensorDictBase):
+        raise TypeError(
+            f'an index of an ensemble is a tensordict of "buffer_ids" and "index", as in a sample, got {type(index).__name__}'
+        )
     members, rows = index["buffer_ids"], index["index"]
     if members.shape != rows.shape[: members.ndim]:
         raise ValueError(
@@ -331,6 +368,8 @@ def members_of(index: TensorDict) -> list[tuple[int, Tensor, Tensor]]:
         )
     found = []
     for member in sorted(set(members.flatten().tolist())):
+        if not 0 <= member < count:
+            raise ValueError(f'"buffer_ids" names members from 0 to {count - 1}, got {member}')
         chosen = members == member
         found.append((member, chosen, rows[chosen.to(rows.device)]))
     return found

@@ -84,7 +84,7 @@ class ReplayBuffer(BufferParts):
             raise ValueError(f"dim_extend is a dimension counted from the first, got {dim_extend}")
         self.dim_extend = self.storage.ndim - 1 if dim_extend is None else dim_extend
         self._pin_memory = pin_memory
-        self._samples: Iterator[Any] | None = None
+        self._pass_ended = False  # by the sample that `next` gave
         self.transform = Compose()
         if transform is not None:
             self.append_transform(transform)
@@ -238,19 +238,27 @@ class ReplayBuffer(BufferParts):
         if self.writer.tracks_generations:
             stacked = torch.stack(index, -1) if isinstance(index, tuple) else index
             info["index_generation"] = self.writer.generations_of(stacked)
+        gather, last = self._gathering(index, bool(self._prefetcher.count)), self.sampler.ran_out
+        return Drawing(lambda: Sample(gather(), info, last), last)
+
+    def _gathering(self, index: Drawn, ahead: bool) -> Callable[[], RowData]:
+        """What reads and transforms the elements that were drawn; `ahead`: in a thread."""
+        return self._collating(lambda: self.storage.gather(index), ahead)
+
+    def _collating(self, read: Callable[[], Any], ahead: bool) -> Callable[[], RowData]:
+        """What collates and transforms what is read; `ahead`: in a thread."""
         generator = self.generator
-        if self._prefetcher.count and generator is not None and len(self.transform):
+        if ahead and generator is not None and len(self.transform):
             # The thread has a generator of its own: it must not draw from one while a sampler does.
             seed = torch.randint(2**62, (), generator=generator, device=generator.device)
             generator = torch.Generator(generator.device).manual_seed(int(seed))
-        last = self.sampler.ran_out
-        return Drawing(lambda: Sample(self._gathered(index, generator), info, last), last)
 
-    def _gathered(self, index: Drawn, generator: torch.Generator | None) -> RowData:
-        data = (self._collate_fn or self.storage.collate)(self.storage.gather(index))
-        if len(self.transform):
-            data = transformed(self.transform, data, generator)
-        return data.pin_memory() if self._pin_memory else data
+        def collate() -> RowData:
+            data = (self._collate_fn or self.storage.collate)(read())
+            data = transformed(self.transform, data, generator) if len(self.transform) else data
+            return data.pin_memory() if self._pin_memory else data
+
+        return collate
 
     def __iter__(self) -> Iterator[Any]:
         """Samples, until the sampler runs out; most never do.
@@ -258,8 +266,7 @@ class ReplayBuffer(BufferParts):
         Raises:
             RuntimeError: the buffer has no batch_size.
         """
-        size = self._size(None)
-        last = False
+        size, last = self._size(None), False
         while not last:
             result = self._next_sample(size)
             last = result.last
@@ -267,12 +274,12 @@ class ReplayBuffer(BufferParts):
 
     def next(self) -> Any:
         """The next sample, as iterating over the buffer gives it; None behind the last one, and then from the first on again."""
-        if self._samples is None:
-            self._samples = iter(self)
-        sample = next(self._samples, None)
-        if sample is None:
-            self._samples = None
-        return sample
+        if self._pass_ended:
+            self._pass_ended = False
+            return None
+        result = self._next_sample(self._size(None))
+        self._pass_ended = result.last
+        return self._finished(result)
 
     def _finished(self, result: Sample) -> Any:
         """A sample as it is handed out."""
@@ -382,12 +389,7 @@ class ReplayBuffer(BufferParts):
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             self._prefetcher.wait()
-            return {
-                **self.__dict__,
-                "_lock": None,
-                "_samples": None,
-                "generator": plain_generator(self.generator),
-            }
+            return {**self.__dict__, "_lock": None, "generator": plain_generator(self.generator)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=RLock())

@@ -107,6 +107,11 @@ class SliceSampler(Sampler):
             return 0
         return int((pieces.length - length + 1).clamp_min(1).sum())
 
+    @property
+    def cuts_parts(self) -> bool:
+        """Whether samples may have parts that are shorter than others."""
+        return not self.pad_output and (not self.strict_length or any(self.span))
+
     def _sizes(self, batch_size: int) -> tuple[int, int]:
         """How many rows a part has, and how many parts a sample."""
         divisor = self.num_slices or self.slice_len

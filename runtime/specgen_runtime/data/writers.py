@@ -84,7 +84,7 @@ class Writer:
         if len(known) < rows and (needed := int(index.max()) + 1) > len(known):
             self._generations = known.new_full((min(rows, max(needed, 2 * len(known))),), -1)
             self._generations[: len(known)] = known
-        self._generations[index] += 1
+        self._generations[index.to(self._generations.device)] += 1  # as of a storage that was on another
 
     def _empty(self, empty_write_count: bool = True) -> None:
         """Begin with the first row again."""

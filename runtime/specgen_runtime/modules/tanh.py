@@ -27,7 +27,8 @@ class TanhModule(TensorDictModuleBase):  # type: ignore[misc]
         clamp: whether values stay away from the bounds by the resolution of their dtype, so that they can be inverted.
 
     Raises:
-        ValueError: other `out_keys` than `in_keys`, bounds that contradict the spec, or a lower one above the upper one.
+        ValueError: more or fewer `out_keys` than `in_keys`, or two of one name; bounds that contradict the spec, are not
+            finite, or a lower one above the upper one.
         TypeError: a spec without bounds.
         KeyError: a composite spec lacks an output; at a call: an input is missing.
     """
@@ -92,9 +93,11 @@ def _bounds(
         bound = torch.tensor(usual, dtype=dtype) if spec is None else getattr(spec.space, name).clone()
         if value is not None:
             one = torch.as_tensor(value, dtype=bound.dtype, device=bound.device)
-            if spec is not None and not torch.equal(one.expand_as(bound), bound):
+            if spec is not None and (one.shape not in ((), bound.shape) or not (one == bound).all()):
                 raise ValueError(f"{name}={value} contradicts the spec, whose bound is {bound.tolist()}")
             bound = one.clone()
+        if not bound.isfinite().all():
+            raise ValueError(f"TanhModule maps between finite bounds, got {name}={bound.tolist()}")
         found.append(bound)
     if (found[0] > found[1]).any():
         raise ValueError(f"the lower bound {found[0].tolist()} is above the upper one {found[1].tolist()}")

@@ -37,7 +37,7 @@ class DdpgMlpActor(nn.Module):
         _begin_near_zero(self.mlp, 6e-3)
 
     def forward(self, observation: Tensor) -> Tensor:
-        """The action, `[…, action_dim]`."""
+        """The action, `[…, action_dim]`, of an observation `[…, features]`."""
         action: Tensor = self.mlp(observation)
         return action
 
@@ -67,7 +67,7 @@ class DdpgMlpQNet(nn.Module):
         _begin_near_zero(self.mlp2, 6e-3)
 
     def forward(self, observation: Tensor, action: Tensor) -> Tensor:
-        """The value of the action, `[…, 1]`."""
+        """The value `[…, 1]` of an action `[…, action_dim]` after an observation `[…, features]`."""
         value: Tensor = self.mlp2(torch.cat([self.mlp1(observation), action], -1))
         return value
 
@@ -99,7 +99,7 @@ class DdpgCnnActor(nn.Module):
         _begin_near_zero(self.mlp, 6e-4)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """The action, `[…, action_dim]`, and the features that it was computed from."""
+        """The action `[…, action_dim]` of an image `[…, channels, height, width]`, and the features `[…, n]` in between."""
         features = self.convnet(observation)
         return self.mlp(features), features
 
@@ -129,7 +129,7 @@ class DdpgCnnQNet(nn.Module):
         _begin_near_zero(self.mlp, 6e-4)
 
     def forward(self, observation: Tensor, action: Tensor) -> Tensor:
-        """The value of the action, `[…, 1]`."""
+        """The value `[…, 1]` of an action `[…, action_dim]` after an image `[…, channels, height, width]`."""
         value: Tensor = self.mlp(torch.cat([self.convnet(observation), action], -1))
         return value
 
@@ -158,11 +158,13 @@ def _begin_near_zero(network: nn.Sequential, width: float) -> None:
     """Draw the parameters of the last linear layer uniformly from an interval of this width around 0.
 
     Raises:
-        ValueError: the network has no linear layer.
+        ValueError: the network has no linear layer, or one whose inputs are not counted yet.
     """
     layer = next((one for one in reversed(network) if isinstance(one, nn.Linear)), None)
     if layer is None:
         raise ValueError("the network has no linear layer, which would begin near 0")
+    if isinstance(layer.weight, nn.UninitializedParameter):
+        raise ValueError("the last layer, which begins near 0, needs in_features where it is the only one")
     with torch.no_grad():
         for parameter in (layer.weight, layer.bias):
             if parameter is not None:
