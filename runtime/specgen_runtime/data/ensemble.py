@@ -272,7 +272,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
         """
         if is_key(index):
             raise TypeError(f"entries are in the members: `ensemble[0][{index!r}]`")
-        chosen = torch.arange(len(self.buffers))[index].tolist()
+        chosen: Any = torch.arange(len(self.buffers))[index].tolist()  # one number, or a list of them
         if isinstance(chosen, int):
             return self.buffers[chosen]
         sampler = self.sampler
