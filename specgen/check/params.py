@@ -68,7 +68,7 @@ class ParamRules:
     enum_classes: bool = False
 
 
-_OF_OTHERS: Final = dict.fromkeys(("unless", "at_least", "with_"))
+OF_OTHERS: Final = dict.fromkeys(("unless", "at_least", "with_"))
 """Fields that say how a parameter goes with another."""
 
 OF_ENVS = ParamRules(
@@ -76,7 +76,7 @@ OF_ENVS = ParamRules(
     frozenset({"batch_size", "device"}),
     "every environment has this keyword",
     tuple(PARAM_DTYPES),
-    {"optional": "leave it out, and give a default that is a number", **_OF_OTHERS},
+    {"optional": "leave it out, and give a default that is a number", **OF_OTHERS},
     finite=True,
     tensor="write `per_env: true` beside it, for a tensor; a fixed table is declared under `consts`",
     entries=True,
@@ -95,7 +95,7 @@ OF_LOSSES = ParamRules(
     LOSS_ATTRIBUTES,
     "every loss has it",
     ("float", "int", "bool", _ENUM, _INTS),
-    {"per_env": None, "draw": None, **_OF_OTHERS},
+    {"per_env": None, "draw": None, **OF_OTHERS},
     shapes=False,
 )
 
@@ -104,7 +104,7 @@ OF_FUNCTIONS = ParamRules(
     frozenset(),
     "",
     ("float", "int", "bool"),
-    {**dict.fromkeys(("optional", "static", "per_env", "draw")), **_OF_OTHERS},
+    {**dict.fromkeys(("optional", "static", "per_env", "draw")), **OF_OTHERS},
     required=True,
 )
 

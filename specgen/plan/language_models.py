@@ -107,10 +107,8 @@ def _generation(generate: Generate) -> Iterator[tuple[str, object]]:
         yield "temperature", float(generate.temperature)
         yield "top_k", generate.top_k
         yield "top_p", float(generate.top_p)
-    yield (
-        "repetition_penalty",
-        1.0,
-    )  # in place of that of the folder, which scored log-probabilities can't repeat
+    # In place of that of the folder, which scored log-probabilities can't repeat.
+    yield "repetition_penalty", 1.0
     if generate.stop:
         yield "stop", list(generate.stop)
 

@@ -78,10 +78,16 @@ def _importing(root: Path, name: str) -> Iterator[None]:
         sys.modules.pop(name, None)
 
 
+def _first_mistake(error: BaseException) -> Any:
+    """What pydantic says first of a declaration that it refuses; None of other errors."""
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
+        return error.errors()[0]
+    return None
+
+
 def _said(error: BaseException) -> str:
     text = str(error).strip() or type(error).__name__
-    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
-        first = error.errors()[0]
+    if (first := _first_mistake(error)) is not None:
         where = ".".join(str(part) for part in first["loc"])
         text = f"{where}: {first['msg']}"
         if first["type"] == "extra_forbidden":
@@ -95,11 +101,11 @@ def _help(error: BaseException) -> str | None:
     """For a field that a class of declarations does not have: the one that was meant, or those that there are."""
     import specgen
 
-    declared = getattr(specgen, str(getattr(error, "title", "")), None)
-    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors") or declared is None:
+    first = _first_mistake(error)
+    if first is None or first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
         return None
-    first = error.errors()[0]
-    if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
+    declared = getattr(specgen, str(getattr(error, "title", "")), None)
+    if declared is None:
         return None
     fields = list(declared.model_fields)
     return suggestion(str(first["loc"][0]), fields) or f"the fields here are {', '.join(sorted(fields))}"

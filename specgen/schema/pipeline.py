@@ -319,3 +319,8 @@ class Pipeline(DeclaredClass):
     device: Annotated[str | Devices | None, Field(union_mode="left_to_right")] = None
     precision: Literal["float32", "bfloat16"] = "float32"
     seed: int = 0
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its data are there already."""
+        return self.data is not None and self.data.recorded is not None

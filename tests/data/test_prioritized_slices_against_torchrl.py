@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.data.test_against_torchrl import assert_same, pair, torchrl_trees
-from tests.data.transitions import transitions
+from tests.data.transitions import episodes, transitions
 
 pytest.importorskip("torchrl.data", reason="the extra `peers`")
 
@@ -40,12 +40,7 @@ def test_prioritized_slices(writes: list[int], options: str, ndim: int) -> None:
     buffers = pair("TensorDictReplayBuffer", sampler, capacity=size, ndim=ndim, batch_size=12)
     first = 0
     for count in writes:
-        batch = (3,) if ndim == 2 else ()
-        data = transitions(count, first, batch)
-        number = torch.arange(first, first + count).reshape(count, *[1] * len(batch)).expand(data.shape)
-        data["episode"] = number // 7
-        data["is_init"] = (number % 7 == 0).unsqueeze(-1)
-        data = data.transpose(0, 1).contiguous() if ndim == 2 else data
+        data = episodes(count, first, ndim)
         buffers.both(lambda buffer, d=data: buffer.extend(d.clone()))
         first += count
         for step in range(4):

@@ -8,6 +8,15 @@ import torch
 from tensordict import TensorDict
 
 
+def episodes(count: int, first: int, ndim: int) -> TensorDict:
+    """`transitions` with the numbers of their episodes; of three environments, time behind them, where `ndim` is 2."""
+    data = transitions(count, first, (3,) if ndim == 2 else ())
+    number = torch.arange(first, first + count).reshape(count, *[1] * (ndim - 1)).expand(data.shape)
+    data["episode"] = number // 7
+    data["is_init"] = (number % 7 == 0).unsqueeze(-1)
+    return data.transpose(0, 1).contiguous() if ndim == 2 else data
+
+
 def transitions(count: int, first: int = 0, batch: tuple[int, ...] = ()) -> TensorDict:
     """Steps `[count, *batch]` whose observations count them from `first`; an episode ends at each seventh."""
     shape = (count, *batch)

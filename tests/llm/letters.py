@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 from click.testing import CliRunner
 
 from specgen.cli import main
 from tests.llm.models import tiny_model, tiny_tokenizer
+from tests.pipelines.small import differing, rows
 
 PYPROJECT = '[tool.specgen]\nschemas = "schemas"\noutput = "letters_rl"\npackage = "letters_rl"\n'
 
@@ -83,3 +91,58 @@ def write_project(project: Path, schema: str = SCHEMA, functions: str = FUNCTION
     tokenizer.save_pretrained(project / "checkpoints" / "first")
     assert "recorded checkpoints/first" in run(project, "models", "lock")
     assert "wrote    letters_rl/letters.py" in run(project, "build", "--strict")
+
+
+def trained_and_resumed(made: Any, config: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The parts of a training of twelve updates, behind the proof that one stopped at the eighth goes on to the same bits.
+
+    Args:
+        made: the module that trains.
+        config: its hyper-parameters.
+        folder: for both runs.
+        monkeypatch: stops the second one.
+    """
+    whole = made.train(config, folder=folder / "whole")
+    update, count = made.update, 0
+
+    def stopping(*args: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 8:
+            raise InterruptedError
+        return update(*args)
+
+    monkeypatch.setattr(made, "update", stopping)
+    with pytest.raises(InterruptedError):
+        made.train(config, folder=folder / "stopped")
+    count = 100
+    torch.manual_seed(12345)
+    resumed = made.train(config, folder=folder / "stopped", resume=True)
+    assert 100 < count < 112, "it began anew"
+    assert differing(whole.state_dict(), resumed.state_dict()) == []
+    assert rows(folder / "whole") == rows(folder / "stopped")
+    return whole
+
+
+@contextmanager
+def training_module(project: Path, schema: str, functions: str) -> Iterator[Any]:
+    """The module of a pipeline, in the folder of its project, which is written and built first.
+
+    Args:
+        project: the folder.
+        schema: all that is declared.
+        functions: those of the user.
+    """
+    before = Path.cwd()
+    write_project(
+        project, schema, functions.replace("from letters_rl import", "from letters_rl.letters import")
+    )
+    os.chdir(project)
+    sys.path.insert(0, str(project))
+    try:
+        yield importlib.import_module("letters_rl.letters")
+    finally:
+        os.chdir(before)
+        sys.path.remove(str(project))
+        for name in [name for name in sys.modules if name.split(".")[0] in ("letters_rl", "letters_user")]:
+            del sys.modules[name]

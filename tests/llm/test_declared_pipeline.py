@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +14,7 @@ from specgen_runtime.envs import set_exploration_type
 from specgen_runtime.llm import chats_of
 from specgen_runtime.training import minibatches, read_log
 
-from tests.llm.letters import FUNCTIONS, SCHEMA, write_project
-from tests.pipelines.small import differing, rows
+from tests.llm.letters import FUNCTIONS, SCHEMA, trained_and_resumed, training_module
 
 PIPELINE = """
 pipelines:
@@ -48,19 +45,10 @@ def others() -> list[LettersRow]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The module, in the folder of its project."""
-    project, before = tmp_path_factory.mktemp("letters"), Path.cwd()
     schema = SCHEMA.replace("import: [", "import: [specgen_std/losses/grpo, ").replace("\nchains:", ASKED)
-    functions = FUNCTIONS.replace("from letters_rl import", "from letters_rl.letters import")
-    write_project(project, schema + PIPELINE, functions + OTHERS)
-    os.chdir(project)
-    sys.path.insert(0, str(project))
-    try:
-        yield importlib.import_module("letters_rl.letters")
-    finally:
-        os.chdir(before)
-        sys.path.remove(str(project))
-        for name in [name for name in sys.modules if name.split(".")[0] in ("letters_rl", "letters_user")]:
-            del sys.modules[name]
+    project = tmp_path_factory.mktemp("letters")
+    with training_module(project, schema + PIPELINE, FUNCTIONS + OTHERS) as module:
+        yield module
 
 
 @pytest.fixture(autouse=True)
@@ -90,25 +78,7 @@ def test_a_stopped_training_goes_on_bit_by_bit(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = made.ChatGRPOConfig(total_frames=96, evaluate_every=32)
-    whole = made.train(config, folder=tmp_path / "whole")
-    update, count = made.update, 0
-
-    def stopping(*args: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == 8:
-            raise InterruptedError
-        return update(*args)
-
-    monkeypatch.setattr(made, "update", stopping)
-    with pytest.raises(InterruptedError):
-        made.train(config, folder=tmp_path / "stopped")
-    count = 100
-    torch.manual_seed(12345)
-    resumed = made.train(config, folder=tmp_path / "stopped", resume=True)
-    assert 100 < count < 112, "it began anew"
-    assert differing(whole.state_dict(), resumed.state_dict()) == []
-    assert rows(tmp_path / "whole") == rows(tmp_path / "stopped")
+    whole = trained_and_resumed(made, config, tmp_path, monkeypatch)
     fresh = made.ChatGRPO(config).actor_network.model
     pairs = list(zip(fresh.parameters(), whole.actor_network.model.parameters(), strict=True))
     assert not any(torch.equal(one, moved) for one, moved in pairs)

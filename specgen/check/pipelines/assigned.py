@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import part_name
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
@@ -70,7 +71,7 @@ def assigned(
             if role.name in mine or role.optional:
                 continue
             complete = False
-            name = f"{loss.name}.{role.name}" if loss.name else role.name
+            name = part_name(loss.name, role.name)
             message = f"`{loss.loss.name}` needs a network `{name}`"
             help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
             if name in missing and not any(suggestion(one, (name, role.name)) for one in unknown):
@@ -83,7 +84,7 @@ def _missing(networks: Collection[str], losses: tuple[LossArguments, ...]) -> li
     found: list[str] = []
     for loss in losses:
         for role in loss.loss.networks:
-            name = f"{loss.name}.{role.name}" if loss.name else role.name
+            name = part_name(loss.name, role.name)
             if not role.optional and not {name, role.name} & set(networks):
                 found.append(name)
     return found

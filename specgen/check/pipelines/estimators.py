@@ -9,7 +9,7 @@ from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, Repla
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ValueHead
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting
+from specgen.check.pipelines.model import GROUP_ADVANTAGE, Estimation, PipelineLoss, Setting, part_name
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import pipeline_conversations as conversation_rules
@@ -111,7 +111,7 @@ def _report_no_values(
     """Report an estimator of advantages without the network whose values it reads, which the loss could do without."""
     there = {one.role.name for one in loss.networks}
     missing = next(role.name for role in loss.loss.networks if role.optional and role.name not in there)
-    name = f"{loss.name}.{missing}" if loss.name else missing
+    name = part_name(loss.name, missing)
     message = f"`{loss.loss.name}` reads advantages, and `{kind}` has no values to estimate them from: there is no `{name}`"
     help = f"declare it: `networks: {{{name}: {{mlp: [64, 64]}}}}`"
     sink.add(rules.NETWORK.at(file.key_span(*path, "networks"), message, help=help))

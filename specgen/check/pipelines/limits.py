@@ -38,7 +38,7 @@ def read_limits(
 
     Where nothing is said, evaluations are of whole groups of `group` episodes.
     """
-    recorded = pipeline.data is not None and pipeline.data.recorded is not None  # also one with mistakes
+    recorded = pipeline.is_recorded  # also where that has mistakes
     frames = numbers.setting("stop", "frames", fact=TOTAL_FRAMES)
     updates = numbers.setting("stop", "updates", fact=TOTAL_UPDATES)
     hours = numbers.setting("stop", "hours", fact=STOP_HOURS)

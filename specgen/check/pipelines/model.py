@@ -108,6 +108,11 @@ class PipelineNetwork:
         return self.head.model if isinstance(self.head, ModelHead) else None
 
 
+def part_name(loss: str, part: str) -> str:
+    """What a pipeline calls a network, a term or a metric of a loss of this name: that stands in front if it has one."""
+    return f"{loss}.{part}" if loss else part
+
+
 @dataclass(frozen=True)
 class Exploration:
     """What acts besides the network: how, and the probability of a random action, or the deviation of the noise.

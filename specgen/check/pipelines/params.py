@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specgen.check.model import Parameter
 from specgen.check.names import Names
-from specgen.check.params import ParamRules, check_params
+from specgen.check.params import OF_OTHERS, ParamRules, check_params
 from specgen.diagnostics import Sink
 from specgen.schema.fields import ParamField
 from specgen.schema.load import SchemaFile
@@ -16,9 +16,7 @@ OF_PIPELINES = ParamRules(
     ("float", "int"),
     {
         "optional": "give it a default",
-        "unless": None,
-        "at_least": None,
-        "with_": None,
+        **OF_OTHERS,
         "static": "every number of a pipeline is a hyper-parameter",
         "per_env": None,
         "draw": None,

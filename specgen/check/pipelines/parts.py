@@ -55,7 +55,7 @@ def check_parts(
     helps = _OF_RECORDED_CONVERSATIONS if imitates else _OF_CONVERSATIONS if talks else _PARTS
     missing = [name for name in _PARTS if getattr(pipeline, name) is None and not (name == "env" and has_env)]
     for name in missing:
-        what = "env` of evaluations" if name == "env" and imitates else f"{name}`"
-        message = f"`{path[-1]}` says no `{what}"
+        what = "`env` of evaluations" if name == "env" and imitates else f"`{name}`"
+        message = f"`{path[-1]}` says no {what}"
         sink.add(rules.MISSING_PART.at(file.key_span(*path), message, help=helps[name]))
     return not missing

@@ -213,7 +213,7 @@ class _Pipeline:
         pipeline = self.pipeline
         if pipeline.env is not None:
             return ("env",)
-        recorded = (pipeline.data is not None and pipeline.data.recorded is not None) or self._imitates
+        recorded = pipeline.is_recorded or self._imitates
         evaluated = pipeline.evaluate is not None and pipeline.evaluate.env is not None
         return ("evaluate", "env") if recorded and evaluated else None
 

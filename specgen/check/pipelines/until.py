@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specgen.check.pipelines.fields import Fact
 from specgen.check.pipelines.limits_model import Until
-from specgen.check.pipelines.model import PipelineLoss
+from specgen.check.pipelines.model import PipelineLoss, part_name
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_forms as forms
@@ -33,7 +33,7 @@ def read_until(
         sink.add(forms.NO_CONDITION.at(node.span, message, help=help))
         return None
     known = {
-        f"{loss.name}.{name}" if loss.name else name: loss.part(name)
+        part_name(loss.name, name): loss.part(name)
         for loss in losses
         for name in (*loss.terms, *loss.metrics)
     }

@@ -308,9 +308,8 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         found, uses = "load_recorded(config.recorded, self.recorded)", ["load_recorded"]
         words: list[str] = []
         if data.conversations is not None:
-            yield using(
-                f"from {data.conversations.module} import {data.conversations.name} as recorded"
-            )  # when it is made: it may import types of this module
+            # When it is made: it may import types of this module.
+            yield using(f"from {data.conversations.module} import {data.conversations.name} as recorded")
             found, uses = recorded_chats(pipeline)
             words, more = scored_by(data)
             uses += more
