@@ -128,10 +128,14 @@ def _with_fits(
     optional = [
         name for name, one in params.items() if name != path[-1] and isinstance(one, Param) and one.optional
     ]
-    if param.optional and param.with_ in optional:
+    if param.optional and param.default is None and param.with_ in optional:
         return True
     message = f"`with: {param.with_}` is about two parameters that may be missing"
-    help = suggestion(param.with_, optional) if param.optional else "write `optional: true` beside it"
+    help = suggestion(param.with_, optional)
+    if not param.optional:
+        help = "write `optional: true` beside it"
+    elif param.default is not None:
+        help = "leave its default out: with one it is never missing"
     sink.add(rules.WRONG_TYPE.at(file.span(*path, "with"), message, help=help))
     return False
 

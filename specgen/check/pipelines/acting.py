@@ -171,9 +171,9 @@ class ActingReader:
             f"`theta * dt` is {theta.default * dt.default:g}: the noise keeps "
             f"{1 - theta.default * dt.default:g} of itself at each step, and never dies out"
         )
-        unusual = max((theta, dt), key=lambda one: one.default / _DRIFT[one.name])
-        help = f"write `{unusual.name}: {_DRIFT[unusual.name]}`, which is usual"
-        self.sink.add(episode_rules.DIVERGING_NOISE.at(unusual.span, message, help=help))
+        unusual = max(_DRIFT, key=lambda name: settings[name].default / _DRIFT[name])
+        help = f"write `{unusual}: {_DRIFT[unusual]}`, which is usual"
+        self.sink.add(episode_rules.DIVERGING_NOISE.at(settings[unusual].span, message, help=help))
         return False
 
     def _check_noise(self, network: PipelineNetwork, exploration: Exploration) -> None:
