@@ -103,6 +103,12 @@ class NetworkReader:
         if layers is None or found is None:
             return None
         head, outputs = found
+        if isinstance(head, PolicyHead) and head.scale == "gsde" and layers.joins_nothing:
+            message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
+            place = self.file.key_span(*self.path, "policy", "explore", "gsde")
+            notes, help = [Note("the policy", span)], f"write `{name}: {{mlp: [64, 64]}}`"
+            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(place, message, notes=notes, help=help))
+            return None
         return PipelineNetwork(
             name=name,
             role=role,
@@ -362,9 +368,6 @@ class NetworkReader:
             message = f"`gsde` for agents of `{self.loss.group.name}` is not available yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave it out"))
             return None, None
-        elif not body.mlp and len(body.in_) > 1:
-            message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
-            help = f"write `{name}: {{mlp: [64, 64]}}`"
         if message:
             self.sink.add(layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help))
             return None, None

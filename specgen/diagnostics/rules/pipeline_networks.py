@@ -1,4 +1,4 @@
-"""SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+"""SG572, SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
 
 from __future__ import annotations
 
