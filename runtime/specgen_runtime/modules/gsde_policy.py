@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -138,5 +137,5 @@ class GSDEPolicy(TensorDictModuleBase):  # type: ignore[misc]
 
     def _drawn(self, batch: torch.Size, sigma: Tensor) -> Tensor:
         with draws_for(self.generator, sigma.device, "GSDEPolicy"):
-            drawn: Any = torch.randn((*batch, *sigma.shape), device=sigma.device, dtype=sigma.dtype)
+            drawn: Tensor = torch.randn((*batch, *sigma.shape), device=sigma.device, dtype=sigma.dtype)
         return drawn
