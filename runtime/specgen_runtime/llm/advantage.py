@@ -95,7 +95,8 @@ def conversation_advantage(
         )
     counts = torch.ones_like(conversation, dtype=torch.bool) if mask is None else mask
     counts = counts.flatten()
-    _, place = conversation.flatten()[counts].unique(return_inverse=True)
+    labels: Any = conversation.flatten()[counts]
+    _, place = labels.unique(return_inverse=True)
     rewards, groups = reward.flatten()[counts], group.flatten()[counts]
     size = int(place.max()) + 1 if len(place) else 0
     returns = rewards.new_zeros(size).index_add(0, place, rewards)

@@ -125,7 +125,8 @@ class DataReader:
             count = self.numbers.default("minibatches", 1)
         made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate)
         frames = made.frames
-        whole = num_envs.default % self.group == 0  # where groups are not, that alone is said
+        # where groups are not whole, or updates are of whole conversations, that alone is said
+        whole = num_envs.default % self.group == 0 and self.turns == 1
         product = f"num_envs * num_steps = {num_envs.default} * {num_steps.default} = {frames}"
         for setting, message in (
             (size, f"minibatches of {size.default if size else 0} do not divide {product}"),

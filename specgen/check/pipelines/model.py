@@ -327,8 +327,8 @@ class CheckedPipeline:
     @property
     def turns(self) -> int | None:
         """The most answers in a conversation, where it is learned from whole ones of several; else None."""
-        several = self.env.chat is not None and isinstance(self.data, OnPolicyData)
-        return self.env.chat.max_turns if several and self.env.chat.max_turns != 1 else None
+        chat = self.env.chat if isinstance(self.data, OnPolicyData) else None
+        return None if chat is None or chat.max_turns == 1 else chat.max_turns
 
     @property
     def in_whole_rows(self) -> bool:
