@@ -45,7 +45,7 @@ def checked_use_of_weights(value: object, *, owner: str) -> Literal["auto"] | bo
 
 
 def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor | None:
-    """The bool mask of valid samples; None if all count.
+    """The bool mask of valid samples, without a 1 behind the batch; None if all count.
 
     Raises:
         KeyError: if ``key`` names an entry that is not there.
@@ -53,14 +53,21 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key is None:
         return None
     if key != "auto":
-        return required(tensordict, key, owner=owner, role="the mask")
+        return _per_sample(required(tensordict, key, owner=owner, role="the mask"), tensordict.ndim)
     mask: Tensor | None = None
     if type(tensordict) is TensorDict and _FIRST_NAMES.isdisjoint(entries_of(tensordict)):
         return None
     for candidate in AUTO_MASK_KEYS:
         found = peek(tensordict, candidate)
         if isinstance(found, Tensor):
-            mask = found if mask is None else mask & found
+            found = _per_sample(found, tensordict.ndim)
+            mask = found if mask is None else combined_mask(mask, found)
+    return mask
+
+
+def _per_sample(mask: Tensor, ndim: int) -> Tensor:
+    while mask.ndim > ndim and mask.shape[-1] == 1:
+        mask = mask.squeeze(-1)
     return mask
 
 
