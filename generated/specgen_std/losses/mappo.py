@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f92c8cfaba6111dc69b1d727be2e24a66fa6c214f4cfdbd94dec5bdff59d51da
+# specgen: sha256=266b668f57c249850e2d582e6f3f0d6983010e796261bba5cad0085b2f7dad71
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class MAPPOObjectiveTerms(NamedTuple):
 def mappo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> MAPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -86,6 +86,8 @@ def mappo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -111,16 +113,24 @@ def mappo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.MAPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
@@ -128,7 +138,7 @@ def mappo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -527,6 +537,7 @@ class MAPPOLoss(ClipPPOLoss):
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            delay_actor=self.delay_actor,
             max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
@@ -651,7 +662,7 @@ class IPPOObjectiveTerms(NamedTuple):
 def ippo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> IPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -673,6 +684,8 @@ def ippo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -698,16 +711,24 @@ def ippo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.IPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.IPPOLoss.metrics
     with torch.no_grad():
@@ -715,7 +736,7 @@ def ippo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -1113,6 +1134,7 @@ class IPPOLoss(MAPPOLoss):
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            delay_actor=self.delay_actor,
             max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f9debc9aca4f947a65a164cf8d393811de9ebe5cbf18a27117dd5b0c365298ff
+# specgen: sha256=48efb7329840ada05c732924974d15b71ec6d41fbb70ffa2a84ce33bd16555ad
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PPOObjectiveTerms(NamedTuple):
 def ppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None,
 ) -> PPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
@@ -75,6 +75,8 @@ def ppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
@@ -97,13 +99,17 @@ def ppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
@@ -456,7 +462,7 @@ class PPOLoss(LossModule):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio,
         )
 
     def _ppo_critic_terms(self, tensordict: TensorDictBase) -> PPOCriticTerms:
@@ -565,7 +571,7 @@ class ClipPPOObjectiveTerms(NamedTuple):
 def clip_ppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -587,6 +593,8 @@ def clip_ppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -612,16 +620,24 @@ def clip_ppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.ClipPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
@@ -629,7 +645,7 @@ def clip_ppo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -1004,7 +1020,7 @@ class ClipPPOLoss(PPOLoss):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
         )
@@ -1118,7 +1134,8 @@ def klpenppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
     sample_log_prob: Tensor, mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool,
     entropy_coeff: Tensor, normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float, decrement: float,
+    delay_actor: bool, max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float,
+    decrement: float,
 ) -> KLPENPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
     one value per sample.
@@ -1140,6 +1157,8 @@ def klpenppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         dtarg: how far the policy is to move.
         beta: the weight of the penalty, at first.
@@ -1166,13 +1185,17 @@ def klpenppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
@@ -1576,8 +1599,8 @@ class KLPENPPOLoss(PPOLoss):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg, beta=self.beta.clone(),
-            increment=self.increment, decrement=self.decrement,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg,
+            beta=self.beta.clone(), increment=self.increment, decrement=self.decrement,
         )
 
     def _klpenppo_critic_terms(self, tensordict: TensorDictBase) -> KLPENPPOCriticTerms:
