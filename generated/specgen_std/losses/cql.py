@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9ac714d2aff7f057c061831badea1b74ed40acdb8efc808fde6917198bce241f
+# specgen: sha256=e60e55465fb2c4b1666ad23a5f46a242b004a18c81c107bd9ee43082f9ec7c20
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -220,13 +220,14 @@ class DiscreteCQLLoss(LossModule):
             loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
-                "td_error": self._mean(terms.td_error, tensordict),
-                "pred_value": self._mean(terms.pred_value, tensordict),
-                "target_value": self._mean(terms.target_value, tensordict),
+                "loss_qvalue": samples.reduced(terms.loss_qvalue),
+                "loss_cql": samples.reduced(terms.loss_cql),
+                "td_error": samples.mean(terms.td_error),
+                "pred_value": samples.mean(terms.pred_value),
+                "target_value": samples.mean(terms.target_value),
             }
         )
 
@@ -739,17 +740,18 @@ class CQLLoss(LossModule):
             log_alpha_prime=self.log_alpha_prime if self.with_lagrange else None,
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-            "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-            "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-            "loss_actor_bc": self._reduce_loss(terms.loss_actor_bc, tensordict),
-            "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
+            "loss_actor": samples.reduced(terms.loss_actor),
+            "loss_qvalue": samples.reduced(terms.loss_qvalue),
+            "loss_alpha": samples.reduced(terms.loss_alpha),
+            "loss_actor_bc": samples.reduced(terms.loss_actor_bc),
+            "loss_cql": samples.reduced(terms.loss_cql),
             "alpha": torch.as_tensor(terms.alpha),
-            "entropy": self._mean(terms.entropy, tensordict),
+            "entropy": samples.mean(terms.entropy),
         }
         if terms.loss_alpha_prime is not None:
-            outputs["loss_alpha_prime"] = self._reduce_loss(terms.loss_alpha_prime, tensordict)
+            outputs["loss_alpha_prime"] = samples.reduced(terms.loss_alpha_prime)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

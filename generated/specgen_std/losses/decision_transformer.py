@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fa7dc5f64cbafd2bef70184e201632b3c078bb3c20c65f95e6a977bd22f38b06
+# specgen: sha256=1038a7ba4354fbc3ebe35826a3a07edf39fc588da636d515954954073c50551b
 """Decision transformers."""
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class DTLoss(LossModule):
             actor_network_now, self._read(tensordict, keys.action_target, "action_target"),
             loss_function=self.loss_function,
         )
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 
@@ -347,13 +348,14 @@ class OnlineDTLoss(LossModule):
             target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_log_likelihood": self._reduce_loss(terms.loss_log_likelihood, tensordict),
-                "loss_entropy": self._reduce_loss(terms.loss_entropy, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "loss_log_likelihood": samples.reduced(terms.loss_log_likelihood),
+                "loss_entropy": samples.reduced(terms.loss_entropy),
+                "loss_alpha": samples.reduced(terms.loss_alpha),
                 "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
+                "entropy": samples.mean(terms.entropy),
             }
         )
 

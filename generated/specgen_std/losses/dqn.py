@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5209891dd049deace3f7d0d92aaad619ad8a9ae16e646f42d333879d852c3c23
+# specgen: sha256=bbc0c1ba8a8b594c5be03900a34ef46231dd34b0571e1a68e6f805717df448da
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ class DQNLoss(LossModule):
             self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 
@@ -410,7 +411,8 @@ class DistributionalDQNLoss(LossModule):
             gamma=self.gamma,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b80d31ec5e31cce8123767b6be81644589f3fc00de8484cca0d623c9fde8753c
+# specgen: sha256=67cb1b1850e1f8d4d0dd7d1208a64492a599bc2397964bbb3664daf21a76f85a
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -251,11 +251,12 @@ class GAILLoss(LossModule):
             use_grad_penalty=self.use_grad_penalty,
             gp_lambda=self.gp_lambda,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss": self._reduce_loss(terms.loss, tensordict),
+            "loss": samples.reduced(terms.loss),
         }
         if terms.gp_loss is not None:
-            outputs["gp_loss"] = self._mean(terms.gp_loss, tensordict)
+            outputs["gp_loss"] = samples.mean(terms.gp_loss)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

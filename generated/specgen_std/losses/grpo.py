@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ae5ededbfc110bb6a58283a6ec117dcc7f7a6c5304e4b0b38422885d65d46924
+# specgen: sha256=967057789bfdb5541854f42d8d7ca72f051d2e7f5d526aa7d9314c26deb2a90a
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -420,32 +420,33 @@ class GRPOLoss(LossModule):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:
@@ -854,32 +855,33 @@ class DAPO(GRPOLoss):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:
@@ -1291,32 +1293,33 @@ class CISPOLoss(GRPOLoss):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b8ed5689a0a2526bf76d9328f8dae36e63836dace9256d74acd6181cb0f51102
+# specgen: sha256=c99965fc6a5254a32080d7ecdf6bd4a86d4062b89817675fba31ecb4f0c178de
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -313,16 +313,17 @@ class IQLLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._iql_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_value"] = samples.reduced(actor_terms.loss_value)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("qvalue"):
             qvalue_terms = self._iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -688,16 +689,17 @@ class DiscreteIQLLoss(IQLLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._discrete_iql_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_value"] = samples.reduced(actor_terms.loss_value)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("qvalue"):
             qvalue_terms = self._discrete_iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=266b668f57c249850e2d582e6f3f0d6983010e796261bba5cad0085b2f7dad71
+# specgen: sha256=2e538be30c1aa6d7fca9459d5c9fd6ef4547e3988f0b83b55e5b3fc9b135259b
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -581,26 +581,27 @@ class MAPPOLoss(ClipPPOLoss):
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._mappo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._mappo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -1178,26 +1179,27 @@ class IPPOLoss(MAPPOLoss):
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ippo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._ippo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3b87a9b3f34e0640674ee8b249b35e34570d424ad6138bc44a9f0da321b26b79
+# specgen: sha256=7bf3e15364a0ad24ba922a51cc098538f30452f930676b88f8e5dcd0f3b431f6
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -371,19 +371,20 @@ class A2CLoss(LossModule):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._a2_c_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._a2_c_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -682,15 +683,16 @@ class ReinforceLoss(LossModule):
                 *([keys.value_target] if self._wants("value") else []),
             ],
         )
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._reinforce_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
         if self._wants("value"):
             value_terms = self._reinforce_value_terms(tensordict)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
             if value_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(value_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(value_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

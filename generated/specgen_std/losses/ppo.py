@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=48efb7329840ada05c732924974d15b71ec6d41fbb70ffa2a84ce33bd16555ad
+# specgen: sha256=f72b619c6be9d4500dcfe1345c038a9c60b4ab6ec8cd845484a0efebf69d9f3d
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -494,22 +494,23 @@ class PPOLoss(LossModule):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._ppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -1056,26 +1057,27 @@ class ClipPPOLoss(PPOLoss):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._clip_ppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._clip_ppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -1634,25 +1636,26 @@ class KLPENPPOLoss(PPOLoss):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         adapted: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._klpenppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["kl"] = objective_terms.kl
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
             adapted["beta"] = objective_terms.next_beta
         if self._wants("critic"):
             critic_terms = self._klpenppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         if self.training:
             for name, value in adapted.items():
                 adapt(self, name, value)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f7ad85d1853e7459be6fc7f2155649257937bf72f4c62a02df25465054f6305
+# specgen: sha256=b088a03297d27851402637e62ff5c3cfdc210ca02bee69865b09585f08407e77
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -340,13 +340,14 @@ class REDQLoss(LossModule):
             log_alpha=read_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "loss_actor": samples.reduced(terms.loss_actor),
+                "loss_qvalue": samples.reduced(terms.loss_qvalue),
+                "loss_alpha": samples.reduced(terms.loss_alpha),
                 "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
+                "entropy": samples.mean(terms.entropy),
                 "state_action_value_actor": terms.state_action_value_actor,
                 "action_log_prob_actor": terms.action_log_prob_actor,
                 "next_state_value": terms.next_state_value,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c03f6e44ecb10c69309c6d910d08bfca1fa47b5484f14776bea50cbdc9fdd123
+# specgen: sha256=cf4dbbe3952d2626f7f06545ec9942bec9a24d0b73323382424725d27e69d14e
 """Random network distillation."""
 
 from __future__ import annotations
@@ -167,11 +167,10 @@ class RNDLoss(LossModule):
             self._read(tensordict, keys.observation, "observation"), self._mask(tensordict),
             obs_rms=self.obs_rms, obs_clip=self.obs_clip,
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_predictor": self._reduce_loss(
-                    terms.loss_predictor, tensordict, terms.loss_predictor_mask
-                ),
+                "loss_predictor": samples.reduced(terms.loss_predictor, terms.loss_predictor_mask),
                 "prediction_error": terms.prediction_error,
             }
         )

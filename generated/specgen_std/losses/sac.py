@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=035afb0fe136c834cf8a24b2c56e42ec7cb0c2c5d27245d9e09455cb6eaf547a
+# specgen: sha256=26489b14860f3d68e15d0ab367439314216536bf03c047b039413e153da84178
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -489,20 +489,21 @@ class SACLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("qvalue"):
             qvalue_terms = self._sac_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         if self._wants("actor"):
             actor_terms = self._sac_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("value"):
             value_terms = self._sac_value_terms(tensordict)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -918,17 +919,18 @@ class DiscreteSACLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("qvalue"):
             qvalue_terms = self._discrete_sac_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         if self._wants("actor"):
             actor_terms = self._discrete_sac_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

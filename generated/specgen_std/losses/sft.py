@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=96ad1c79ed83067628bc27ea8c2346496dcc0762a73905561822911402f8f743
+# specgen: sha256=f3a42908232c8ba6e3ef4e34373ad617f73f220b1c664b41c5bffe26a5335946
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -256,13 +256,14 @@ class SFTLoss(LossModule):
             loss_function=self.loss_function,
             beta=self.beta,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_sft": self._reduce_loss(terms.loss_sft, tensordict),
+            "loss_sft": samples.reduced(terms.loss_sft),
         }
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(terms.loss_kl_to_ref, tensordict)
+            outputs["loss_kl_to_ref"] = samples.reduced(terms.loss_kl_to_ref)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=df1f3a93e89a808d3774313e01c6ab314b8e79f08dddeab3a12cc5abcc69fcff
+# specgen: sha256=3902f6a5bf98e438a404ada5002d5454a8a5091eefae423ccab0146e507bb45f
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -328,15 +328,16 @@ class TD3Loss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._td3_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
         if self._wants("qvalue"):
             qvalue_terms = self._td3_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
@@ -711,17 +712,18 @@ class TD3BCLoss(TD3Loss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._td3_bc_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
-            outputs["bc_loss"] = self._mean(actor_terms.bc_loss, tensordict)
+            outputs["bc_loss"] = samples.mean(actor_terms.bc_loss)
             outputs["lmbd"] = torch.as_tensor(actor_terms.lmbd)
         if self._wants("qvalue"):
             qvalue_terms = self._td3_bc_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value

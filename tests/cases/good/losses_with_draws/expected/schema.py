@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=af29c543c4bd470148fe52b58f76e42250f63dbeece113e5ad5df935497ca6d1
+# specgen: sha256=958467650773cb126cb47a986a46d9a4a1267066ff800c106c607f347d6b7f73
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -175,9 +175,8 @@ class DrawnLoss(LossModule):
             randomness=self.vmap_randomness,
         ).squeeze(-1)
         terms = drawn_loss(q, critic_now_of_action, chosen_log_prob, joint=self.joint)
-        return self._outputs(
-            {"loss": self._reduce_loss(terms.loss, tensordict), "most": self._mean(terms.most, tensordict)}
-        )
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss), "most": samples.mean(terms.most)})
 
     if TYPE_CHECKING:
 

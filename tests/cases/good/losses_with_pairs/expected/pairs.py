@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ced0f5e64c13ed730e01ae8ae9b4cadfd11d4fb62c12ee035f12203d44793c1
+# specgen: sha256=ef4c7687f34fd8b3239dc167c67ba5a3c451d502597ba02d9fbd4d33189628b0
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -213,13 +213,14 @@ class PairLoss(LossModule):
             epsilon_high=coefficient_part(self, "epsilon", "high"), reach=self.reach,
             has_weight=self.has_weight, weight=self.weight, prior_weight=self.prior_weight,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss": self._reduce_loss(terms.loss, tensordict),
+            "loss": samples.reduced(terms.loss),
         }
         if terms.loss_old is not None:
-            outputs["loss_old"] = self._reduce_loss(terms.loss_old, tensordict)
+            outputs["loss_old"] = samples.reduced(terms.loss_old)
         if terms.loss_prior is not None:
-            outputs["loss_prior"] = self._reduce_loss(terms.loss_prior, tensordict)
+            outputs["loss_prior"] = samples.reduced(terms.loss_prior)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aa67c6dd5604fde8b60933a9d6a9ecc9c2f4465a4c26587abdae970fb8fd4503
+# specgen: sha256=5941b1a04422b589a70f689ac3daa8db8b050b36afd99580a3d872101081ac09
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ class Plain(LossModule):
         guessed = value.live(tensordict, keys.guess).squeeze(-1)
         terms = plain(guessed, self._read_signal(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 
