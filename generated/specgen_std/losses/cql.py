@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=e60e55465fb2c4b1666ad23a5f46a242b004a18c81c107bd9ee43082f9ec7c20
+# specgen: sha256=9286a9fd275e5bfa23155b559d49e9d9335a0d118d97fc87f67c6552e2ad4511
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -451,6 +452,14 @@ class CQLLoss(LossModule):
         "loss_actor_bc": ("actor_network",),
         "loss_cql": ("qvalue_network",),
         "loss_alpha_prime": ("qvalue_network", "log_alpha_prime"),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "temperature": {"above": 0},
+        "num_random": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1038a7ba4354fbc3ebe35826a3a07edf39fc588da636d515954954073c50551b
+# specgen: sha256=c08ddf40199c681ba8f7eff26e9860809774b65ea07327bb9e01e0143771c2a3
 """Decision transformers."""
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -220,6 +221,12 @@ class OnlineDTLoss(LossModule):
         "loss_log_likelihood": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
 

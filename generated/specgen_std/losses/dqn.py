@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bbc0c1ba8a8b594c5be03900a34ef46231dd34b0571e1a68e6f805717df448da
+# specgen: sha256=aba8a625a0f59409b62c86dc3447a88b9961bc27f5b83af5caf70acbd928f9b8
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -314,6 +315,7 @@ class DistributionalDQNLoss(LossModule):
         "action_value": 2,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0, "at_most": 1}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=67cb1b1850e1f8d4d0dd7d1208a64492a599bc2397964bbb3664daf21a76f85a
+# specgen: sha256=83d7a495e231978432f2d37c4f4c8302c70a719ed5376a32d6414942a9f99748
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -123,6 +124,7 @@ class GAILLoss(LossModule):
         "discriminator_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gp_lambda": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 
     discriminator_network: TensorDictModuleBase

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=967057789bfdb5541854f42d8d7ca72f051d2e7f5d526aa7d9314c26deb2a90a
+# specgen: sha256=9d4f02073a79d176fdf28206058072340ab46ec235b5ba849cdad939065c863c
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -201,6 +202,16 @@ class GRPOLoss(LossModule):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -636,6 +647,16 @@ class DAPO(GRPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -1073,6 +1094,16 @@ class CISPOLoss(GRPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c99965fc6a5254a32080d7ecdf6bd4a86d4062b89817675fba31ecb4f0c178de
+# specgen: sha256=10aecd67aeaa3d629901f9bd778d272dcd98efce4e5cbf498a1d93f465181c25
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -156,6 +157,11 @@ class IQLLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "temperature": {"at_least": 0},
+        "expectile": {"at_least": 0, "at_most": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -511,6 +517,11 @@ class DiscreteIQLLoss(IQLLoss):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "temperature": {"at_least": 0},
+        "expectile": {"at_least": 0, "at_most": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {

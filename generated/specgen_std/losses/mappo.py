@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2e538be30c1aa6d7fca9459d5c9fd6ef4547e3988f0b83b55e5b3fc9b135259b
+# specgen: sha256=f02635a000de00d9ec850674e582392989bb277754a85587d0283467d9b9b08f
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -273,6 +274,16 @@ class MAPPOLoss(ClipPPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -871,6 +882,16 @@ class IPPOLoss(MAPPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",

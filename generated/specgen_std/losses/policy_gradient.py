@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7bf3e15364a0ad24ba922a51cc098538f30452f930676b88f8e5dcd0f3b431f6
+# specgen: sha256=3a00be2918d0ce0ade70798c435699c3622d3287ff7f4deabd918243bb6bb8e9
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -168,6 +169,12 @@ class A2CLoss(LossModule):
         "loss_objective": ("actor_network",),
         "loss_critic": ("critic_network",),
         "loss_entropy": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -533,6 +540,7 @@ class ReinforceLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_value": ("critic_network",),
     }
+    ranges: ClassVar[Mapping[str, Limits]] = {"clip_value": {"above": 0}}
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f72b619c6be9d4500dcfe1345c038a9c60b4ab6ec8cd845484a0efebf69d9f3d
+# specgen: sha256=f4e03606d2b31ee27fb2afdf8f509b115386aad66caece24996d3a542d5c270a
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -236,6 +237,13 @@ class PPOLoss(LossModule):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -772,6 +780,16 @@ class ClipPPOLoss(PPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -1340,6 +1358,18 @@ class KLPENPPOLoss(PPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "dtarg": {"above": 0},
+        "beta": {"at_least": 0},
+        "increment": {"at_least": 1},
+        "decrement": {"at_most": 1, "above": 0},
+        "samples_mc_kl": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",

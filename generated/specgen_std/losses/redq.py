@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b088a03297d27851402637e62ff5c3cfdc210ca02bee69865b09585f08407e77
+# specgen: sha256=1ab4791270f8413ac384ef10f766820c75955bdade9cc1baef139cc9008c74d5
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -148,6 +149,13 @@ class REDQLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "sub_sample_len": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",

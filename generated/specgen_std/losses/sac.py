@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=26489b14860f3d68e15d0ab367439314216536bf03c047b039413e153da84178
+# specgen: sha256=32eaa75111d514aee0b7638c7a523f6305269b28cc7d65d372acd73ae8900356
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -201,6 +202,12 @@ class SACLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
         "loss_value": ("value_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -694,6 +701,13 @@ class DiscreteSACLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "num_actions": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {

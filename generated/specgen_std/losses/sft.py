@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f3a42908232c8ba6e3ef4e34373ad617f73f220b1c664b41c5bffe26a5335946
+# specgen: sha256=bea7a211c3ba8b93d587b41b261f8bde117dab92291c6d72561e197b4dd42eaa
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -137,6 +138,7 @@ class SFTLoss(LossModule):
         "loss_sft": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
     }
+    ranges: ClassVar[Mapping[str, Limits]] = {"kl_to_ref_coeff": {"at_least": 0}, "beta": {"above": 0}}
     reads_rows = True
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 

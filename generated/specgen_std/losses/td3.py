@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3902f6a5bf98e438a404ada5002d5454a8a5091eefae423ccab0146e507bb45f
+# specgen: sha256=382cbc1e9c6a971b79f5e73794477a06a71b0c3baec2c42cff9e3135cd54b02c
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -159,6 +160,11 @@ class TD3Loss(LossModule):
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "policy_noise": {"at_least": 0},
+        "noise_clip": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -523,6 +529,12 @@ class TD3BCLoss(TD3Loss):
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "policy_noise": {"at_least": 0},
+        "noise_clip": {"at_least": 0},
+        "alpha": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ef4c7687f34fd8b3239dc167c67ba5a3c451d502597ba02d9fbd4d33189628b0
+# specgen: sha256=57a03893e2aa6ba4a0e7b1e43214287c9fe146a16058e0e0d6aae10cb0b6a25c
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -102,6 +103,13 @@ class PairLoss(LossModule):
         "loss": ("critic",),
         "loss_old": ("critic",),
         "loss_prior": ("critic", "prior"),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "epsilon": {"at_least": 0, "below": 1},
+        "epsilon_low": {"at_least": 0, "below": 1},
+        "epsilon_high": {"at_least": 0},
+        "reach": {"above": 0},
+        "weight": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = ["loss", "loss_old", "loss_prior"]
 

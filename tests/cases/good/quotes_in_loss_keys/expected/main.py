@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5941b1a04422b589a70f689ac3daa8db8b050b36afd99580a3d872101081ac09
+# specgen: sha256=63318638c628936bb3d01a428f169a686066763a97c7adc6df33f466cebc2488
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -72,6 +73,7 @@ class Plain(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase
