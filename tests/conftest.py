@@ -1,5 +1,6 @@
 """Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, few collections
-of garbage, and property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
+of garbage, no seeds for devices that are not there, and property tests that try the same examples each time
+(`--hypothesis-profile=explore` looks for others).
 """
 
 import gc
@@ -65,7 +66,7 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.freeze()
-    gc.set_threshold(10_000, 10, 20)
+    gc.set_threshold(50_000, 10, 20)
     gc.enable()
 
 
@@ -107,6 +108,15 @@ def pytest_configure(config: pytest.Config) -> None:
     except ImportError:
         return
     torch.set_num_threads(1)
+    for devices in (torch.cuda, torch.xpu, torch.mtia):
+        if not devices.is_available():
+            devices.manual_seed_all = _seed_nothing
+
+
+def _seed_nothing(seed: int) -> None:
+    """For `manual_seed_all` of devices that are not there: torch would keep the seed, and the stack of each call as
+    text, for the moment when they are first used. That takes as long as a step of an environment.
+    """
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -10,10 +10,10 @@ from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
-from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head, ModelHead
-from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
@@ -323,6 +323,17 @@ class CheckedPipeline:
         if isinstance(data, RecordedData):
             return data.path
         return data.recorded if isinstance(data, ReplayData) else None
+
+    @property
+    def turns(self) -> int | None:
+        """The most answers in a conversation, where it is learned from whole ones of several; else None."""
+        chat = self.env.chat if isinstance(self.data, OnPolicyData) else None
+        return None if chat is None or chat.max_turns == 1 else chat.max_turns
+
+    @property
+    def in_whole_rows(self) -> bool:
+        """Whether minibatches of on-policy data are of environments with all their steps."""
+        return self.turns is not None or are_recurrent(self.networks)
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:
