@@ -255,7 +255,24 @@ def _nearest(error: Any) -> str | None:
     """For a value that is none of a few words: the one that was meant."""
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
-    return suggestion(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    meant = _DISTRIBUTIONS.get(error["input"].lower().replace("_", "").replace("-", ""))
+    if meant is not None and meant[0] in expected:
+        return meant[1]
+    return suggestion(error["input"], expected)
+
+
+_NORMAL = ("normal", "write `tanh_normal` for an action with bounds, `normal` for one without")
+_CERTAIN = ("tanh_delta", "write `tanh_delta` for an action with bounds, `delta` for one without")
+_SQUASHED = ("tanh_normal", "write `tanh_normal`")
+_CHOICES = ("categorical", "write `categorical`")
+_DISTRIBUTIONS = {
+    "gaussian": _NORMAL, "independentnormal": _NORMAL, "diaggaussian": _NORMAL, "diagonalgaussian": _NORMAL,
+    "deterministic": _CERTAIN, "dirac": _CERTAIN,
+    "squashedgaussian": _SQUASHED, "squashednormal": _SQUASHED, "tanhgaussian": _SQUASHED,
+    "softmax": _CHOICES, "discrete": _CHOICES, "multinomial": _CHOICES,
+}  # fmt: skip
+"""What others call the distributions of policies, each with one that is meant, and what to write."""
 
 
 def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:

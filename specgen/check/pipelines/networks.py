@@ -65,6 +65,8 @@ class NetworkReader:
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
         complete = True
+        if self._acts_otherwise():
+            return None
         made: list[PipelineNetwork] = []
         for role in self.loss.loss.networks:
             name = self.declared.get(role.name)
@@ -76,6 +78,43 @@ class NetworkReader:
                 made.append(found)
             complete = complete and found is not None
         return tuple(made) if complete else None
+
+    def _acts_otherwise(self) -> bool:
+        """Whether the action is none that networks here are about, which is reported at the first of them."""
+        if len(self.env.actions) != 1 or self.env.chat is not None:
+            return False
+        (action,) = self.env.actions
+        about = (
+            self.declared[role.name]
+            for role in self.loss.loss.networks
+            if role.name in self.declared
+            and (
+                role.policy or self._writes_action(role) or role.action is not None or "action" in role.reads
+            )
+        )
+        name = next(about, None)
+        support = support_of(action.spec)
+        flat = support in ("index", "onehot") or (support is not None and len(action.stored_shape) == 1)
+        if name is None or flat:
+            return False
+        message = f"policies act by a vector of numbers, or by one of finitely many, and `{action.dotted}` is {_spec(action)}"
+        spec, size = action.spec, math.prod(action.stored_shape)
+        bounds = (
+            f" in [{spec.low:g}, {spec.high:g}]"
+            if isinstance(spec.low, int | float) and isinstance(spec.high, int | float)
+            else ""
+        )
+        help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
+        if spec.kind in ("categorical", "onehot"):
+            combinations = spec.classes ** math.prod(spec.sizes)
+            help = f"declare all combinations as one choice, `categorical({combinations})`"
+        elif spec.kind in ("multi_categorical", "multi_onehot"):
+            help = f"declare all combinations as one choice, `categorical({math.prod(spec.counts)})`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(
+            rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
+        )
+        return True
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
@@ -387,5 +426,5 @@ _SUPPORTS = {
 def _spec(entry: Entry) -> str:
     spec = entry.spec
     if spec.kind in ("categorical", "onehot"):
-        return f"{spec.kind}({spec.n})"
+        return f"{spec.kind}({spec.n})" + (f" of shape {list(entry.stored_shape)}" if spec.shape else "")
     return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")
