@@ -15,6 +15,7 @@ from specgen.diagnostics.rules import schema as rules
 from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.module import Module
+from specgen.schema.other_names import otherwise_called
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.values import dataclass
 
@@ -256,23 +257,7 @@ def _nearest(error: Any) -> str | None:
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
     expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    meant = _DISTRIBUTIONS.get(error["input"].lower().replace("_", "").replace("-", ""))
-    if meant is not None and meant[0] in expected:
-        return meant[1]
-    return suggestion(error["input"], expected)
-
-
-_NORMAL = ("normal", "write `tanh_normal` for an action with bounds, `normal` for one without")
-_CERTAIN = ("tanh_delta", "write `tanh_delta` for an action with bounds, `delta` for one without")
-_SQUASHED = ("tanh_normal", "write `tanh_normal`")
-_CHOICES = ("categorical", "write `categorical`")
-_DISTRIBUTIONS = {
-    "gaussian": _NORMAL, "independentnormal": _NORMAL, "diaggaussian": _NORMAL, "diagonalgaussian": _NORMAL,
-    "deterministic": _CERTAIN, "dirac": _CERTAIN,
-    "squashedgaussian": _SQUASHED, "squashednormal": _SQUASHED, "tanhgaussian": _SQUASHED,
-    "softmax": _CHOICES, "discrete": _CHOICES, "multinomial": _CHOICES,
-}  # fmt: skip
-"""What others call the distributions of policies, each with one that is meant, and what to write."""
+    return otherwise_called(error["input"], expected) or suggestion(error["input"], expected)
 
 
 def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
