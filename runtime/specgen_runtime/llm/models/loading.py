@@ -77,7 +77,7 @@ def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
     if str(path).startswith(("/", "./", "../")) and not Path(path).is_dir():  # which no name of the hub does
         raise FileNotFoundError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}: a language model is read from one that"
+            f"there is no folder {_place(path)}: a language model is read from one that"
             " `save_pretrained` wrote, with its tokenizer"
         )
     try:
@@ -85,9 +85,12 @@ def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     except OSError as error:
         if Path(path).is_dir():
             raise
-        raise OSError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}, and as a name of the hub: {error}"
-        ) from error
+        raise OSError(f"there is no folder {_place(path)}, and as a name of the hub: {error}") from error
+
+
+def _place(path: str) -> str:
+    """A path as a message names it: a relative one with where it begins."""
+    return repr(str(path)) if Path(path).is_absolute() else f"{str(path)!r} in {str(Path.cwd())!r}"
 
 
 def load_template(path: str) -> str:
