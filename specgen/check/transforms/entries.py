@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from specgen.check.conditions import Condition
 from specgen.expr import Interval, SpecType, Type
@@ -37,7 +38,7 @@ class Role:
         but: the role whose keys it leaves out.
         varargs: whether users pass its keys one after another.
         sorted: when its keys are put into the order of their names; None for never.
-        optional: whether the transform can do without its key.
+        optional: whether the transform can do without its keys.
         recorded: whether its keys are those of recorded data; an environment has none.
         spec: its pattern as a whole.
         dtype: the enum parameter that says which dtype its keys have.
@@ -71,6 +72,11 @@ class Role:
     def required(self) -> bool:
         """Whether there are no keys that it stands for without its user's word."""
         return not self.default and not self.optional and not self.varargs and not self.recorded
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether a repetition may be without its key."""
+        return self.optional and (self.form == "key" or self.paired is not None)
 
     @property
     def structural(self) -> bool:
@@ -140,6 +146,10 @@ class Output:
     def same(self) -> bool:
         """Whether it replaces its input by default."""
         return self.each is not None and self.key == "{}"
+
+    def exists(self, values: Mapping[str, Any]) -> bool:
+        """Whether it exists, for some parameters and what the roles of a repetition stand for."""
+        return self.when is None or self.when.decide(values)
 
     @property
     def declared(self) -> bool:
