@@ -187,25 +187,24 @@ def _meant(expr: Expr, params: Mapping[str, Parameter], roles: Collection[str]) 
     return None if unknown is None else suggestion(unknown, fitting)
 
 
-def may_be_absent(expr: Expr, optional: Mapping[str, str], given: frozenset[str]) -> frozenset[str]:
+def may_be_absent(expr: Expr, needed: Mapping[str, Collection[str]], given: frozenset[str]) -> frozenset[str]:
     """What `expr` may read where it is not there: optional parameters without a value, roles without a key.
 
     What stands in a branch of `where(given(p), …)` that is taken only with a value may read it.
 
     Args:
         expr: the expression.
-        optional: the names that need something optional, each with that: itself, for `next.goal` and the sizes of its
-            pattern the role `goal`.
+        needed: the names that need something optional, each with that: a parameter itself, `next.goal` and the sizes of
+            its pattern the role `goal`.
         given: what is known to be there.
     """
     match expr:
         case Name(name):
-            needed = optional.get(name)
-            return frozenset() if needed is None or needed in given else frozenset({needed})
+            return frozenset(needed.get(name, ())) - given
         case Call(Name("given"), (Name(_),), ()):
             return frozenset()
         case Call(Name("where"), (Call(Name("given"), (Name(name),), ()), then, otherwise), ()):
-            there = given | {optional.get(name, name)}
-            return may_be_absent(then, optional, there) | may_be_absent(otherwise, optional, given)
-    found = [may_be_absent(child, optional, given) for child in children(expr)]
+            there = given | {*needed.get(name, ())}
+            return may_be_absent(then, needed, there) | may_be_absent(otherwise, needed, given)
+    found = [may_be_absent(child, needed, given) for child in children(expr)]
     return frozenset[str]().union(*found)

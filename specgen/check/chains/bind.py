@@ -17,7 +17,7 @@ from specgen.check.chains.position import Position
 from specgen.check.chains.types import cast_bounds, typed_row
 from specgen.check.chains.writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Sink, Span
@@ -162,7 +162,11 @@ class Binder:
             self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
             return []
         declared = transform.written(inverse=False)
-        free = [output for output in declared if _chosen(output) and output.exists(arguments.params)]
+        free = [
+            output
+            for output in declared
+            if chosen_by_out_keys(output, transform.roles) and output.exists(arguments.params)
+        ]
         if out_keys is not None and len(out_keys) != len(inputs) * len(free):
             self.sink.add(
                 rules.KEY_COUNT.at(
@@ -381,9 +385,3 @@ _RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
 def _is_flag(role: Role) -> bool:
     """Whether a role is a done flag of what another one stands for."""
     return role.form == "flag"
-
-
-def _chosen(output: Output) -> bool:
-    """Whether the keys of an output are chosen with `out_keys`."""
-    named = output.keyword is not None or (output.when is not None and output.when.of_keys)
-    return output.each is not None and not named and not output.flag and not output.hidden

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from specgen.check.conditions import Condition
@@ -155,6 +155,14 @@ class Output:
     def declared(self) -> bool:
         """Whether the declaration says its type."""
         return self.like is not None or self.dtype is not None
+
+
+def chosen_by_out_keys(output: Output, roles: Iterable[Role]) -> bool:
+    """Whether users choose the keys of an output with `out_keys`; where it needs an optional key they can't count on it."""
+    role = next((role for role in roles if role.name == output.each), None)
+    if role is None or role.form != "each" or role.structural or output.keyword is not None:
+        return False
+    return not (output.flag or output.hidden or (output.when is not None and output.when.of_keys))
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,11 @@ _LIKE = ("zeros_like", "ones_like", "full_like")
 
 
 def value_reads(expr: Expr) -> frozenset[str]:
-    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`."""
+    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`, `given(x)` nothing."""
     if isinstance(expr, Name):
         return frozenset({expr.path})
+    if isinstance(expr, Call) and expr.function.path == "given":
+        return frozenset()
     below = children(expr)
     if isinstance(expr, Call) and expr.function.path in _LIKE and below and isinstance(below[0], Name):
         below = below[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from specgen.check.conditions import may_be_absent
 from specgen.check.model import Parameter, Statement
@@ -14,6 +14,7 @@ from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as rules
+from specgen.expr import Symbol, Typed
 from specgen.expr.sizes import Sym, names_in
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -97,11 +98,19 @@ def check_absent(
     roles, outputs = list(roles), list(outputs)
     _check_types(file, path, roles, outputs, sink)
     _check_draws(roles, sections, sink)
+    _check_numbers({role.name for role in roles if role.may_be_missing}, sections, sink)
     conditions = {one.name: None for one in roles} | {one.name: one.when for one in outputs}
     missing = {role.name for role in roles if role.may_be_missing}
-    optional = {param.name: param.name for param in params if param.optional}
-    optional |= {f"{prefix}{name}": name for name in missing for prefix in ("", "next.")}
-    optional |= {name: role.name for name, (role, _) in sizes_of(roles).items() if role.name in missing}
+    needed = {param.name: {param.name} for param in params if param.optional} | {
+        name: {name} for name in missing
+    }
+    needed |= {
+        one.name: {atom.name for atom in one.when.of_keys if atom.holds}
+        for one in outputs
+        if one.when is not None
+    }
+    needed |= {f"next.{name}": names for name, names in needed.items()}
+    needed |= {name: {role.name} for name, (role, _) in sizes_of(roles).items() if role.name in missing}
     for section in sections.values():
         by_target = {statement.target: statement for statement in section.statements}
         for target in by_target:
@@ -110,7 +119,7 @@ def check_absent(
             when = conditions[target.removeprefix("next.")]
             given = frozenset[str]() if when is None else when.given
             for statement in _behind(by_target, target, conditions):
-                for name in sorted(may_be_absent(statement.expr, optional, given)):
+                for name in sorted(may_be_absent(statement.expr, needed, given)):
                     said = "may be missing" if name in missing else "may not have been given"
                     sink.add(
                         rules.MAY_BE_ABSENT.at(
@@ -153,8 +162,7 @@ def _check_draws(roles: Iterable[Role], sections: Mapping[str, SectionResult], s
     for section in sections.values():
         for statement in section.statements:
             for site in taken_draws(statement.typed):
-                name = "" if site.like is None else site.like.path.rpartition(".in.")[2].removeprefix("next.")
-                if name in missing:
+                if (name := _entry(site.like)) in missing:
                     sink.add(
                         language_rules.OPTIONAL_NEEDED.at(
                             statement.source.span_of(0, len(statement.source.text)),
@@ -162,6 +170,41 @@ def _check_draws(roles: Iterable[Role], sections: Mapping[str, SectionResult], s
                             help="draw `like=` a role that is always there, or with `shape=`",
                         )
                     )
+
+
+def _check_numbers(missing: Collection[str], sections: Mapping[str, SectionResult], sink: Sink) -> None:
+    """Report what stands in for a key that is missing, where nothing that is there has the shape of that."""
+    for section in sections.values():
+        for statement in section.statements:
+            nodes = list(statement.typed.nodes())
+            names = [one for one in nodes if one.op == "name" and one.type.level == "batch"]
+            there = [one.type for one in names if _entry(one.symbol) not in missing]
+            sizes = {size for type_ in there for size in type_.dims}
+            for node in nodes:
+                if node.op != "where" or node.type.level != "batch" or not _asks_for(missing, node.args[0]):
+                    continue
+                for branch in node.args[1:]:
+                    known = there and all(isinstance(size, int) or size in sizes for size in node.type.dims)
+                    if branch.type.level == "batch" or known:
+                        continue
+                    text = statement.source.text[branch.start : branch.end]
+                    sink.add(
+                        language_rules.OPTIONAL_NEEDED.at(
+                            statement.source.span_of(branch.start, branch.end),
+                            f"nothing here has the shape of `{text}` where the key is missing",
+                            help="write `zeros_like(x)`, `ones_like(x)` or `full_like(x, …)` of what is always there",
+                        )
+                    )
+
+
+def _asks_for(missing: Collection[str], condition: Typed) -> bool:
+    """Whether a condition asks for one of the keys that may be missing."""
+    return any(node.op == "given" and _entry(node.args[0].symbol) in missing for node in condition.nodes())
+
+
+def _entry(symbol: Symbol | None) -> str:
+    """The role or output whose value a symbol is, as it is declared; empty for what is no entry."""
+    return "" if symbol is None else symbol.path.rpartition(".in.")[2].removeprefix("next.")
 
 
 def _behind(

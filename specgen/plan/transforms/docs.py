@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.model import Parameter
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
 from specgen.plan.docs import hanging, items_doc, summary, wrapped
 from specgen.plan.short_texts import bound_text
@@ -156,11 +156,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         fitting = f", of those with {dtypes}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
     if name in ("out_keys", "out_keys_inv"):
-        free = [
-            o
-            for o in transform.written(inverse=inverse)
-            if o.keyword is None and o.each and not o.hidden and not (o.when and o.when.of_keys)
-        ]
+        written = transform.written(inverse=inverse)
+        free = [one for one in written if chosen_by_out_keys(one, transform.roles)]
         output = free[0]
         default = (
             f"`in_keys{'_inv' if inverse else ''}`"

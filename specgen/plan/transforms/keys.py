@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specgen.check.conditions import Condition
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.code import Code, named, using
 from specgen.expr.dtypes import is_abstract
@@ -37,7 +37,7 @@ class KeyPlanner:
         # Outputs that share a name exclude each other (SG338): one key is enough for them.
         self._free: dict[_Name, list[Condition | None]] = {}
         for output in self.outputs:
-            if self._chosen(output):
+            if chosen_by_out_keys(output, self.transform.roles):
                 self._free.setdefault(_name(output), []).append(output.when)
 
     @property
@@ -190,7 +190,7 @@ class KeyPlanner:
         if not output.same:
             text = f"[rename_leaf(key, {literal(output.key)}) for key in {source}]"
             made = using(text, "rename_leaf")
-        if not self._chosen(output):
+        if not chosen_by_out_keys(output, self.transform.roles):
             return made
         what = f"out_keys{self.suffix}"
         part = ""
@@ -229,13 +229,6 @@ class KeyPlanner:
         conditions = [self._exists(name) for name in names]
         sometimes = [f"({one})" if " " in one else one for one in conditions if one is not None]
         return " + ".join([str(conditions.count(None)), *sometimes])
-
-    def _chosen(self, output: Output) -> bool:
-        """Whether users choose its keys with `out_keys`."""
-        role = None if output.each is None else self.transform.role(output.each)
-        chosen = role is not None and role.form == "each" and not role.structural
-        chosen = chosen and not (output.when is not None and output.when.of_keys)
-        return chosen and output.keyword is None and not output.flag and not output.hidden
 
     # ------------------------------------------------------------ arguments
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from specgen.check.model import Checked, Parameter
 from specgen.check.transforms.entries import Role
@@ -292,8 +292,7 @@ class _Planner:
                 fetched.append(("held", f"self._held(key.{self._first_key()})"))
             for read in function.reads:
                 if read in self.transform.sizes:
-                    role = self.transform.sizes[read][0].name
-                    passed.append(if_there(role, self._size(read, function.reads), missing, "0"))
+                    passed.append(self._size(read, function.reads, missing))
                     continue
                 if read == NEW_ROWS:
                     passed.append(f"self._reset_rows(tensordict)(key, {target})")
@@ -372,11 +371,14 @@ class _Planner:
         rank = f"self._rank(key.{role.name}[0])"
         return f"max({rank}, 1)" if joins_only(self.transform, role) else rank
 
-    def _size(self, name: str, reads: tuple[str, ...]) -> str:
-        """A named size, of the tensor of its role where that is at hand."""
+    def _size(self, name: str, reads: tuple[str, ...], missing: Collection[str] = ()) -> str:
+        """A named size, of the tensor of its role where that is at hand; 0 where that is `missing`."""
         role, axis = self.transform.sizes[name]
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
-        return f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+        text = f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+        if role.name not in missing:
+            return text
+        return f"0 if {variable(found) if found else f'key.{role.name}'} is None else {text}"
 
     def _named_size(self, name: str) -> str:
         """What gives a size that has a name, for the shape of a draw."""
@@ -384,7 +386,7 @@ class _Planner:
 
     def _first_key(self) -> str:
         """A field of which every record has a key."""
-        names = [one.name for one in (*self.transform.forward, *self.transform.outputs)]
+        names = [one.name for one in self.forward.roles] + [one.name for one in self.forward.outputs]
         return next(name for name in names if name not in self.keyless)
 
     def _param_of(self, name: str) -> Parameter | None:
