@@ -122,24 +122,16 @@ class KnownFacts:
         self._rules = _digest(Path(__file__).read_bytes())
         self._used: dict[str, Facts] = {}
         self._known: dict[str, Any] = {}
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, TypeError, KeyError):  # not there, or not written by this file
             kept = json.loads(self._file.read_text(encoding="utf-8"))
-            self._known = kept["files"] if kept["rules"] == self._rules else {}
+            if kept["rules"] == self._rules:
+                self._known = dict(kept["files"])
 
     def get(self, raw: bytes, is_package: bool) -> Facts:
         """Those of a file that says this."""
         key = f"{_digest(raw)}{'/' if is_package else ''}"
         if key not in self._used:
-            known = self._known.get(key)
-            self._used[key] = (
-                facts_of(raw.decode("utf-8"), is_package)
-                if known is None
-                else Facts(
-                    [Statement(*each) for each in known[0]],
-                    [Statement(*each) for each in known[1]],
-                    *known[2:],
-                )
-            )
+            self._used[key] = _facts_from(self._known.get(key)) or facts_of(raw.decode("utf-8"), is_package)
         return self._used[key]
 
     def save(self) -> None:
@@ -152,6 +144,17 @@ class KnownFacts:
             ) as new:
                 new.write(text)
             os.replace(new.name, self._file)
+
+
+def _facts_from(kept: Any) -> Facts | None:
+    """What the cache holds of a file; None if that is nothing, or has another form."""
+    try:
+        imports, names, texts, modules = kept
+        return Facts(
+            [Statement(*each) for each in imports], [Statement(*each) for each in names], texts, modules
+        )
+    except (TypeError, ValueError):
+        return None
 
 
 def _digest(raw: bytes) -> str:

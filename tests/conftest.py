@@ -1,5 +1,6 @@
 """Shared test setup: one torch thread (workers share the cores), a compiler cache of the tests' own, few collections
-of garbage, and property tests that try the same examples each time (`--hypothesis-profile=explore` looks for others).
+of garbage, no seeds for devices that are not there, and property tests that try the same examples each time
+(`--hypothesis-profile=explore` looks for others).
 """
 
 import gc
@@ -11,6 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -63,10 +66,31 @@ def pytest_collection() -> Iterator[None]:
     They are a million objects, which take a second to go through, also in each process that is forked from here.
     """
     gc.disable()
-    yield
+    with _first_to_compile():
+        yield
     gc.freeze()
-    gc.set_threshold(10_000, 10, 20)
+    gc.set_threshold(50_000, 10, 20)
     gc.enable()
+
+
+@contextmanager
+def _first_to_compile() -> Iterator[None]:
+    """In a fresh clone the first worker looks for tests alone: the others find all modules compiled, asserts included."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    last = Path(__file__).parent / "typing" / "__pycache__"
+    if worker is None or sys.dont_write_bytecode or last.exists():
+        yield
+        return
+    done = Path(os.environ["SPECGEN_CACHE_DIR"] + ".compiled")
+    if worker != "gw0":
+        until = time.time() + 120
+        while not done.exists() and time.time() < until:
+            time.sleep(0.1)
+    try:
+        yield
+    finally:
+        if worker == "gw0":
+            done.touch()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -107,8 +131,18 @@ def pytest_configure(config: pytest.Config) -> None:
     except ImportError:
         return
     torch.set_num_threads(1)
+    for devices in (torch.cuda, torch.xpu, torch.mtia):
+        if not devices.is_available():
+            devices.manual_seed_all = _seed_nothing
+
+
+def _seed_nothing(seed: int) -> None:
+    """For `manual_seed_all` of devices that are not there: torch would keep the seed, and the stack of each call as
+    text, for the moment when they are first used. That takes as long as a step of an environment.
+    """
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["SPECGEN_CACHE_DIR"], ignore_errors=True)
+        Path(os.environ["SPECGEN_CACHE_DIR"] + ".compiled").unlink(missing_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,28 @@ def test_what_is_kept_of_files_is_that_of_their_contents(
         found = affected_tests(checkout, ["specgen/show.py"])
         assert (("tests/test_parse.py", 1) in found) == reached
     assert parsed == [new, old]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "",
+        "[]",
+        "null",
+        "{}",
+        '{"rules": "RULES"}',
+        '{"rules": "RULES", "files": 1}',
+        '{"rules": "RULES", "files": {"DIGEST": null}}',
+        '{"rules": "RULES", "files": {"DIGEST": [[[0]], [], [], []]}}',
+        '{"rules": "of another version", "files": {"DIGEST": [[], [], [], []]}}',
+    ],
+)
+def test_a_cache_of_another_form_is_made_anew(checkout: Path, kept: str) -> None:
+    """As an older version, or a run that was killed, may have left it."""
+    cache = checkout / ".pytest_cache" / "imports.json"
+    before = affected_tests(checkout, ["specgen/show.py"])
+    rules = hashlib.sha256(Path(affected.__file__).read_bytes()).hexdigest()
+    digest = hashlib.sha256((checkout / "tests" / "helpers.py").read_bytes()).hexdigest()
+    cache.write_text(kept.replace("RULES", rules).replace("DIGEST", digest), encoding="utf-8")
+    assert affected_tests(checkout, ["specgen/show.py"]) == before
+    assert json.loads(cache.read_text(encoding="utf-8"))["rules"] == rules

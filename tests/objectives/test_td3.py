@@ -224,3 +224,20 @@ def test_td3_bc_is_a_td3() -> None:
         out["loss_actor"], out["bc_loss"] - out["lmbd"] * out["state_action_value_actor"].mean()
     )
     torch.testing.assert_close(out["lmbd"], 2.5 / out["state_action_value_actor"].abs().mean())
+
+
+@pytest.mark.parametrize("cls", [TD3Loss, TD3BCLoss])
+def test_a_mask_may_have_a_1_behind_the_batch(cls: type[Any]) -> None:
+    """Also where statistics over the batch are part of a term, and beside another mask without it."""
+    loss = cls(actor(), action_value(), bounds=(-1, 1), policy_noise=0.0)
+    data = batch(8).reshape(2, 4)
+    mask = torch.arange(8).reshape(2, 4) % 3 > 0
+    flat = loss(data.clone().set(("collector", "mask"), mask))
+    column = loss(data.clone().set(("collector", "mask"), mask.unsqueeze(-1)))
+    both = data.clone().set(("collector", "mask"), mask.unsqueeze(-1))
+    both = loss(both.set("shifted_valid", torch.ones_like(mask)))
+    alone = loss(data[mask])
+    for term in TERMS:
+        torch.testing.assert_close(flat[term], alone[term])
+        torch.testing.assert_close(column[term], alone[term])
+        torch.testing.assert_close(both[term], alone[term])

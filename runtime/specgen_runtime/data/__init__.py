@@ -1,9 +1,10 @@
-"""Replay buffers: storages, samplers and writers, with TorchRL's names."""
+"""Replay buffers: storages, samplers and writers, with TorchRL's names; `MultiStep` of a collector's batches."""
 
 from specgen_runtime.data.ensemble import ReplayBufferEnsemble
 from specgen_runtime.data.ensemble_parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble
 from specgen_runtime.data.list_storages import LazyStackStorage, ListStorage
 from specgen_runtime.data.max_value_writer import TensorDictMaxValueWriter
+from specgen_runtime.data.multi_step import MultiStep
 from specgen_runtime.data.prioritized import PrioritizedSampler
 from specgen_runtime.data.prioritized_slices import PrioritizedSliceSampler
 from specgen_runtime.data.recorded import load_recorded
@@ -25,6 +26,7 @@ __all__ = [
     "LazyStackStorage",
     "LazyTensorStorage",
     "ListStorage",
+    "MultiStep",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",

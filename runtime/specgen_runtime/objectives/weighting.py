@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import MASK_KEY
 from specgen_runtime.envs.packing import entries_of, peek
 from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
 
 MaskKey: TypeAlias = NestedKey | Literal["auto"] | None
 
-AUTO_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
+AUTO_MASK_KEYS: tuple[NestedKey, ...] = (MASK_KEY, "shifted_valid")
 """Entries that mark valid positions: from samplers that pad, and from estimators that shift."""
 
 _FIRST_NAMES = frozenset(key if isinstance(key, str) else key[0] for key in AUTO_MASK_KEYS)
@@ -44,7 +45,7 @@ def checked_use_of_weights(value: object, *, owner: str) -> Literal["auto"] | bo
 
 
 def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor | None:
-    """The bool mask of valid samples; None if all count.
+    """The bool mask of valid samples, without a 1 behind the batch; None if all count.
 
     Raises:
         KeyError: if ``key`` names an entry that is not there.
@@ -52,14 +53,21 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key is None:
         return None
     if key != "auto":
-        return required(tensordict, key, owner=owner, role="the mask")
+        return _per_sample(required(tensordict, key, owner=owner, role="the mask"), tensordict.ndim)
     mask: Tensor | None = None
     if type(tensordict) is TensorDict and _FIRST_NAMES.isdisjoint(entries_of(tensordict)):
         return None
     for candidate in AUTO_MASK_KEYS:
         found = peek(tensordict, candidate)
         if isinstance(found, Tensor):
-            mask = found if mask is None else mask & found
+            found = _per_sample(found, tensordict.ndim)
+            mask = found if mask is None else combined_mask(mask, found)
+    return mask
+
+
+def _per_sample(mask: Tensor, ndim: int) -> Tensor:
+    while mask.ndim > ndim and mask.shape[-1] == 1:
+        mask = mask.squeeze(-1)
     return mask
 
 

@@ -9,9 +9,9 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import TRAJECTORY_KEY, leaf_name
-from specgen_runtime.transforms.keys import as_tuple, normal_key, normal_keys, sibling
+from specgen_runtime.transforms.keys import normal_key, normal_keys
 from specgen_runtime.transforms.replay import ReplayTransform
+from specgen_runtime.transforms.step_windows import StepWindows
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["MultiStepTransform"]
@@ -83,7 +83,8 @@ class MultiStepTransform(ReplayTransform):
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         held: TensorDictBase | None = self.__dict__["_buffer"]
-        breaks = self._breaks_in(tensordict)
+        windows = self._step_windows()
+        breaks = windows.breaks(tensordict)
         if held is not None:
             if tensordict.device is not None and held.device != tensordict.device:  # it was saved on another
                 held = held.to(tensordict.device)
@@ -94,13 +95,13 @@ class MultiStepTransform(ReplayTransform):
         self.__dict__["_breaks"] = breaks[..., -self.n_steps :]
         if tensordict.shape[-1] <= self.n_steps:
             return None  # what replay buffers take for nothing
-        return self._windows(tensordict, breaks)[..., : -self.n_steps]
+        return windows.over(tensordict, breaks)[..., : -self.n_steps]
 
     def flush(self) -> TensorDictBase | None:
         """The transitions that are held back, over as many steps as there are; none are held back afterwards."""
         held, breaks = self.__dict__["_buffer"], self.__dict__["_breaks"]
         self.__dict__["_buffer"] = self.__dict__["_breaks"] = None
-        return None if held is None else self._windows(held, breaks)
+        return None if held is None else self._step_windows().over(held, breaks)
 
     def get_extra_state(self) -> dict[str, Any]:
         """What is held back, for `state_dict`."""
@@ -118,70 +119,10 @@ class MultiStepTransform(ReplayTransform):
             None if breaks is None else TensorDict.from_dict(state["held"], batch_size=breaks.shape)
         )
 
-    def _breaks_in(self, data: TensorDictBase) -> Tensor:
-        """Behind which moments something else follows, `[*batch, time]`."""
-        breaks = torch.zeros(data.batch_size, dtype=torch.bool, device=data.device)
-        numbers = data.get(TRAJECTORY_KEY, None)
-        if numbers is not None:
-            breaks[..., :-1] = _per_moment(numbers[..., :-1] != numbers[..., 1:], data.ndim)
-        mask = data.get(self.mask_key, None)
-        if mask is not None:
-            breaks[..., :-1] |= ~_per_moment(mask, data.ndim)[..., 1:]
-        return breaks
-
-    def _windows(self, data: TensorDictBase, breaks: Tensor) -> TensorDictBase:
-        data = data.copy()
-        following = data.get("next").copy()
-        done = self._found(following, self.done_key)
-        flag = _per_moment(done, data.ndim)
-        time = data.ndim - 1
-        last = flag | breaks
-        last[..., -1] = True
-        inside = torch.ones_like(flag)  # the moment `k` behind this one is in its window
-        steps = torch.zeros(data.batch_size, dtype=torch.int64, device=flag.device)
-        totals = {key: torch.zeros_like(self._found(following, key)) for key in self.reward_keys}
-        for k in range(self.n_steps):
-            steps += inside
-            for key, total in totals.items():
-                later = _later(following.get(key), k, time)
-                part = _fit(inside, later)
-                totals[key] = total + torch.where(part, self.gamma**k * later, 0)
-            inside = inside & ~_later(last, k, time)
-        index = torch.arange(data.shape[-1], device=flag.device).expand(data.batch_size) + steps - 1
-        moved = following.exclude(*self.reward_keys).gather(-1, index)
-        for key, total in totals.items():
-            original = f"original_{leaf_name(key)}" if len(totals) > 1 else "original_reward"
-            moved.set(sibling(key, original), following.get(key))
-            moved.set(key, total)
-        terminal = (
-            flag if (mask := data.get(self.mask_key, None)) is None else flag | ~_per_moment(mask, data.ndim)
+    def _step_windows(self) -> StepWindows:
+        return StepWindows(
+            self.n_steps, self.gamma, self.reward_keys, self.done_key, self.mask_key, type(self).__name__
         )
-        data.set("next", moved)
-        data.set("steps_to_next_obs", steps)
-        data.set("gamma", self.gamma**steps)
-        data.set("nonterminal", ~terminal)
-        return data
-
-    def _found(self, following: TensorDictBase, key: NestedKey) -> Tensor:
-        value: Tensor | None = following.get(key, None)
-        if value is None:
-            raise KeyError(f"MultiStepTransform reads {('next', *as_tuple(key))!r}, which is not in the data")
-        return value
-
-
-def _later(values: Tensor, steps: int, time: int) -> Tensor:
-    """The values `steps` moments later; the last one stands for those behind the end."""
-    index = torch.arange(values.shape[time], device=values.device) + steps
-    return values.index_select(time, index.clamp_max(values.shape[time] - 1))
-
-
-def _fit(mask: Tensor, values: Tensor) -> Tensor:
-    return mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim))
-
-
-def _per_moment(flags: Tensor, ndim: int) -> Tensor:
-    """Whether any of the flags of a moment is set, `[*batch, time]`."""
-    return flags.reshape(*flags.shape[:ndim], -1).any(-1)
 
 
 def _differs(before: TensorDictBase, after: TensorDictBase) -> Tensor:

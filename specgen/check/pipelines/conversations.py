@@ -13,6 +13,7 @@ from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.recorded_conversations import check_recorded_conversations
+from specgen.check.pipelines.sequences import check_whole_rows
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -89,6 +90,7 @@ class ConversationsCheck:
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_width(models[0], data)
+            self._check_turns(data)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
@@ -111,13 +113,6 @@ class ConversationsCheck:
             span = self.file.key_span(*self.path, *place)
             message = f"{what}: not available in pipelines yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=helps.get(place[0])))
-        for env in self.envs:
-            if env.chat is not None and env.chat.max_turns != 1:
-                message = (
-                    "conversations of several answers are not available in pipelines yet: "
-                    f"`{env.name}` has {'any number' if env.chat.max_turns is None else env.chat.max_turns}"
-                )
-                self.sink.add(schema_rules.NOT_AVAILABLE.at(env.span, message, help="write `max_turns: 1`"))
 
     def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
         """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
@@ -201,6 +196,24 @@ class ConversationsCheck:
             notes = [Note("the environment", env.span)]
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
+
+    def _check_turns(self, data: OnPolicyData) -> None:
+        """Report conversations of several answers that batches or minibatches would cut."""
+        turns, notes = (
+            1 if self.env.chat is None else self.env.chat.max_turns,
+            [Note("the environment", self.env.span)],
+        )
+        if turns is None:
+            message = f"`{self.env.name}` has conversations without a limit, and a batch is of whole ones"
+            help = "write `max_turns: 4`, say, in its `chat`"
+            self.sink.add(model_rules.TORN.at(self.env.span, message, help=help))
+        elif turns != 1 and data.num_steps.default != turns:
+            message = f"`{self.env.name}` has conversations of up to {turns} answers, and a batch has {data.num_steps.default}"
+            help = "leave it out: a batch has whole conversations"
+            self.sink.add(model_rules.TORN.at(data.num_steps.span, message, notes=notes, help=help))
+        elif turns != 1:
+            torn = f"the {turns} answers of a conversation"
+            check_whole_rows(data, torn, "conversations", model_rules.TORN, notes, self.sink)
 
     def _check_width(self, model: CheckedLanguageModel, data: OnPolicyData) -> None:
         if data.num_steps.default == 1 or model.pad_to is not None:

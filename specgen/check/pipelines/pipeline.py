@@ -117,6 +117,7 @@ class _Pipeline:
                 models=self.visible.models,
                 chats=self._talks(env),
                 group=1 if env is None or env.chat is None else env.chat.group,
+                turns=1 if env is None or env.chat is None else env.chat.max_turns,
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)

@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG620, SG626, SG627: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620, SG626 to SG628: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -247,4 +247,24 @@ data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_
 """,
     severity="warning",
     without="A second model in memory, and a pass through it for each update, for nothing.",
+)
+
+TORN = Rule(
+    "SG628",
+    "conversations that a batch does not hold whole",
+    """\
+All answers of a conversation share the advantage of what it was worth in the end. So a batch has conversations from their first
+answer to their last, `max_turns` at most, in each of its environments, and an update has conversations with all their answers:
+`minibatch_size` is a multiple of `max_turns`.
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", tools: "mine.tools:search", max_turns: unlimited, group: 8, reward: exact}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", tools: "mine.tools:search", max_turns: 4, group: 8, reward: exact}}}
+pipelines: {ChatGRPO: {env: Chat, data: {on_policy: {num_envs: 64, minibatch_size: 64}}}}
+```
+""",
+    without="Answers before the last batch get no reward, and their advantage is that of nothing.",
 )

@@ -28,6 +28,8 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
         words = [f"partial({', '.join((name, *given))})", "self.policy", *_counted(workers)]
         further = list(_sent(workers))
     words += [f"frames_per_batch={number} * config.{data.num_steps.name}", "total_frames=-1", *further]
+    if pipeline.turns is not None:
+        words.append("whole_episodes=True")
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:
         words.append(f"init_random_frames=config.{random_frames.name}")

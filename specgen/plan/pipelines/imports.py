@@ -37,6 +37,8 @@ _MODULES = (
     "DistributionalQValueActor",
     "EGreedyModule",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LSTMModule",
     "MLP",
@@ -87,7 +89,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
     **{
         name: Import("specgen_runtime.llm", name)
-        for name in ("RetrieveLogProb", "group_advantage", "recorded_conversations")
+        for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
     },
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
