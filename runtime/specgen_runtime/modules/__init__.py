@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.gsde_policy import GSDEHead, GSDEPolicy
 from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
@@ -91,6 +92,8 @@ __all__ = [
     "EGreedyModule",
     "GRUCell",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LLMMaskedCategorical",
     "LSTMCell",

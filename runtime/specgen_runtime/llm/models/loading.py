@@ -13,7 +13,7 @@ from torch import nn
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer"]
+__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer", "tokenizer_of"]
 
 
 def load_model(
@@ -71,6 +71,19 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
     kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
     return _loaded(kind, path, **further)
+
+
+def tokenizer_of(model: Any) -> Any:
+    """The tokenizer that a model tells: what its `get_tokenizer` gives, or the path that it was loaded from.
+
+    Args:
+        model: a model, of `transformers` or not.
+
+    Returns:
+        A tokenizer, or the path of one; None if the model tells neither.
+    """
+    get = getattr(model, "get_tokenizer", None)
+    return get() if callable(get) else getattr(model, "name_or_path", None) or None
 
 
 def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
