@@ -203,7 +203,7 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(error) or _tensor_help(loc, found) or _braces_help(root, loc, found, errors),
+            help=_nearest(error) or _list_help(loc, found) or _braces_help(root, loc, found, errors),
         )
     )
 
@@ -261,14 +261,19 @@ def _nearest(error: Any) -> str | None:
     return otherwise_called(error["input"], expected) or suggestion(error["input"], expected)
 
 
-def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
-    """For a list as a parameter of an environment: how tensors are declared."""
-    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) != ("envs", "params"):
+def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For a list as a parameter of an environment, or as a network: how tensors, or layers in another order, are declared."""
+    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
         return None
+    if loc[2] == "networks":
+        return "put the layers in front into a trunk: `front: {mlp: [64]}, memory: {trunk: front, lstm: 64}`"
     return (
         "a parameter that is a tensor is written {default: […], per_env: true}; "
         "a fixed table is declared under `consts`"
     )
+
+
+_NO_LISTS = (("envs", "params"), ("pipelines", "networks"))
 
 
 def _braces_help(
