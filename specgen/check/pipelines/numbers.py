@@ -271,8 +271,8 @@ def _value(expr: tree.Expr, progress: float) -> float | None:
         case tree.Name("progress"):
             return progress
         case tree.Unary(op, operand):
-            value = _value(operand, progress)
-            return None if value is None else -value if op == "-" else value
+            signed = _value(operand, progress)
+            return None if signed is None else -signed if op == "-" else signed
         case tree.Binary(op, left, right) if op in _OPERATIONS:
             one, other = _value(left, progress), _value(right, progress)
             if one is None or other is None or (op == "/" and other == 0):
