@@ -37,6 +37,10 @@ def acting_model(
     name = f"self.{network.attribute}"
     yield using(f"{name} = {model.maker}(device={place})", model.maker)
     yield using(f"{name}.generator = self.exploring")
+    for optimizer in pipeline.optimizers:
+        if model.dtype in (None, "auto") and optimizer.kind in ("adam", "adamw"):  # it is that of the folder
+            check = "warn_of_coarse_parameters"
+            yield using(f"{check}({name}.model, config.{optimizer.lr.name})", check)
 
 
 def further_model(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> Code:
