@@ -58,7 +58,10 @@ def scoring(network: PipelineNetwork) -> str:
         return made
     words = ["generate=False", f"input_mode={literal('tokens')}"]
     if not network.role.policy:
-        words.append("pad_output=True")  # rows that were recorded are
+        words += [
+            "pad_output=True",
+            "assistant_only=True",
+        ]  # rows that were recorded are padded, and answers learned
     return f"{made}.get_new_version({', '.join(words)})"
 
 
