@@ -153,7 +153,6 @@ def test_flags_of_agents_follow_a_random_end_of_the_team() -> None:
         (CatFrames, {"N": 2, "dim": -1, "mask_key": "mask"}),
         (CatTensors, {"unsqueeze_if_oor": True}),
         (FlattenAction, {"action_shape": (2, 3)}),
-        (FlattenAction, {"allow_positive_dim": True}),
         (ToTensorImage, {"shape_tolerant": True}),
     ],
 )

@@ -15,6 +15,7 @@ from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import (
     done_sets,
+    each_key,
     group_spec,
     hidden_key,
     leaf_keys,
@@ -179,8 +180,7 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
         for row in self.keys if rows is None else rows:
-            for value in (getattr(row, name) for name in names):
-                found += value if isinstance(value, list) else [value]
+            found += [key for name in names for key in each_key(getattr(row, name))]
         return list(dict.fromkeys(found))
 
     def _select(

@@ -10,10 +10,17 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import peek, put_checked
-from specgen_runtime.transforms.bound import InverseRow, Row
+from specgen_runtime.transforms.bound import OUTPUTS, InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
+from specgen_runtime.transforms.keys import (
+    as_tuple,
+    each_key,
+    group_spec,
+    leaf_keys,
+    normal_key,
+    written_by_policy,
+)
 from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey
 
@@ -89,7 +96,8 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         known = leaf_keys(rewards) if mapped and rewards is not None else ()
         moved = self._moved_keys()
         for row in self.keys:
-            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
+            for name, role in mapped.items():
+                found += each_key(getattr(row, name) if getattr(row, role) in known else None)
             found += [
                 key for name in self._writes if (key := getattr(row, name)) in known and key not in moved
             ]
@@ -112,7 +120,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         for row in self.keys:
             for output, role in (*self._maps.items(), *self._beside.items()):
                 if output in written and getattr(row, role) in columns:
-                    found.add(getattr(row, output))
+                    found.update(each_key(getattr(row, output)))
         return frozenset(found)
 
     def _lead(self, key: NestedKey) -> torch.Size:
@@ -136,6 +144,51 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if key not in self._ranks:
             self._ranks[key] = len(row_shape(self, key))
         return self._ranks[key]
+
+    # ---------------------------------------------------------- optional keys
+
+    def _select_optional(
+        self,
+        env: EnvBase | None,
+        given: list[NestedKey] | None,
+        default: Sequence[NestedKey],
+        dtypes: Collection[torch.dtype],
+        groups: Sequence[str] = OUTPUTS,
+    ) -> list[NestedKey]:
+        """As `_select`, of a role that passes over those of its own keys that are not there."""
+        if given is None:
+            default = [key for key in default if _is_group(key) or self._is_there(env, key)]
+        return [] if given is None and not default else self._select(env, given, default, dtypes, groups)
+
+    def _if_there(
+        self,
+        env: EnvBase | None,
+        keys: Sequence[NestedKey | None],
+        dtypes: Collection[torch.dtype],
+        *,
+        named: bool,
+    ) -> list[NestedKey | None]:
+        """The keys of a role that may be missing, None in place of those that are.
+
+        Args:
+            env: the environment before this transform, if there is one.
+            keys: one for each repetition.
+            dtypes: what the role may be.
+            named: whether the user named them; then they have to be there.
+
+        Raises:
+            KeyError: if the environment lacks one that the user named.
+            TypeError: if an entry has another dtype.
+        """
+        there = [key if named or (key is not None and self._is_there(env, key)) else None for key in keys]
+        self._checked(env, [key for key in there if key is not None], dtypes)
+        return there
+
+    def _is_there(self, env: EnvBase | None, key: NestedKey) -> bool:
+        """Whether an entry is there: in an environment, in recorded data; where neither is known it counts as there."""
+        if env is not None:
+            return any(key in leaf_keys(group_spec(env, group)) for group in OUTPUTS)
+        return self._data is None or key in moment_keys(self._data)
 
     # --------------------------------------------------------------- entries
 
@@ -255,16 +308,21 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if key in self._private:
             put_checked(tensordict, self._private[key], value)
 
-    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
+    def _stash(self, tensordict: TensorDictBase, key: NestedKey | None) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        place = self._private_inputs.get(key)
-        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
+        place = None if key is None else self._private_inputs.get(key)
+        if (
+            key is not None
+            and place is not None
+            and (value := self._read(tensordict, key, tolerant=True)) is not None
+        ):
             put_checked(tensordict, place, value)
 
-    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
+    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey] | None) -> bool:
         """Whether one of some entries is missing, as rewards are at a reset."""
-        for key in keys:
-            for each in key if isinstance(key, list) else (key,):
-                if peek(tensordict, each) is None:
-                    return True
-        return False
+        return any(peek(tensordict, each) is None for key in keys for each in each_key(key))
+
+
+def _is_group(entry: NestedKey) -> bool:
+    """Whether an entry of a role's default is a group of keys."""
+    return isinstance(entry, str) and entry.startswith("env.")

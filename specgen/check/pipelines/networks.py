@@ -10,7 +10,7 @@ from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Checked, Entry, dotted
 from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
+from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
 from specgen.check.pipelines.heads_model import (
     FeatureHead,
     Head,
@@ -26,7 +26,7 @@ from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import PipelineNetwork, Setting
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -103,6 +103,12 @@ class NetworkReader:
         if layers is None or found is None:
             return None
         head, outputs = found
+        if isinstance(head, PolicyHead) and head.scale == "gsde" and layers.joins_nothing:
+            message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
+            place = self.file.key_span(*self.path, "policy", "explore", "gsde")
+            notes, help = [Note("the policy", span)], f"write `{name}: {{mlp: [64, 64]}}`"
+            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(place, message, notes=notes, help=help))
+            return None
         return PipelineNetwork(
             name=name,
             role=role,
@@ -311,6 +317,8 @@ class NetworkReader:
 
     def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
         """The kind of scale that a policy has, and its number."""
+        if self._explores_by_features(name):
+            return self._features_scale(name, body, family)
         if not family.scaled:
             if body.scale is not None:
                 span = self.file.key_span(*self.path, "networks", name, "scale")
@@ -332,6 +340,40 @@ class NetworkReader:
         span = self.file.span(*self.path, *place)
         self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
         return "state", None
+
+    def _explores_by_features(self, name: str) -> bool:
+        """Whether `gsde` is said of a policy of this name."""
+        acting = self.pipeline.policy
+        if acting is None or acting.explore is None or self.pipeline.is_recorded:
+            return False
+        return acting.explore.gsde is not None and acting.of in (None, name)
+
+    def _features_scale(
+        self, name: str, body: NetworkBody, family: Family
+    ) -> tuple[ScaleKind | None, Setting | None]:
+        """The scale of noise that is linear in the features of a policy's last hidden layer; reported where it can't be so."""
+        span = self.file.key_span(*self.path, "policy", "explore", "gsde")
+        notes = [Note("the policy", self.file.key_span(*self.path, "networks", name))]
+        if family.discrete:
+            return None, None  # which is reported with other exploration that does not fit
+        message = help = ""
+        if family.class_name not in ("TanhNormal", "IndependentNormal"):
+            what = "is certain of its actions" if family.certain else f"is `{family.name}`"
+            message = f"`gsde` is the noise of a normal distribution, and `{name}` {what}"
+            help = "write `gaussian: {sigma: 0.1}`" if family.certain else f"leave out `dist` of `{name}`"
+        elif body.scale is not None:
+            message = f"`{name}` has a `scale` of its own, and with `gsde` it follows from the features"
+            help = "leave out `scale`; `gsde: {sigma: 1.0}` says how large the noise is at first"
+        elif self.loss.group is not None:
+            message = f"`gsde` for agents of `{self.loss.group.name}` is not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave it out"))
+            return None, None
+        if message:
+            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help))
+            return None, None
+        place = ("policy", "explore", "gsde", "sigma")
+        found = self.numbers.setting(*place, fact=GSDE_SIGMA)
+        return "gsde", found or self.numbers.default("sigma", 1.0, fact=GSDE_SIGMA)
 
 
 _SUPPORTS = {

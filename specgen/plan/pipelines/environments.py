@@ -37,7 +37,7 @@ def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
     """What an environment gets besides: the states of a recurrent policy, and what says where these, or noise, begin."""
     recurrent = are_recurrent(pipeline.networks)
     noise = pipeline.acting.exploration
-    begins = recurrent or (noise is not None and noise.kind == "ornstein_uhlenbeck")
+    begins = recurrent or (noise is not None and noise.kind in ("ornstein_uhlenbeck", "gsde"))
     acting = "acting_" if pipeline.devices.apart else ""
 
     def finished(env: PipelineEnv, made: Code) -> Code:

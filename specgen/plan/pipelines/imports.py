@@ -37,6 +37,8 @@ _MODULES = (
     "DistributionalQValueActor",
     "EGreedyModule",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LSTMModule",
     "MLP",
