@@ -103,7 +103,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
     if "QUICK_UNTIL" not in os.environ:
+        items[:] = _with_cases_together(items)
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _with_cases_together(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests, those of one case (`tests/compiled_cases.py`) beside each other: one worker compiles it once for all."""
+    of_cases: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        folder = item.callspec.params.get("folder") if hasattr(item, "callspec") else None
+        if isinstance(folder, Path):
+            of_cases.setdefault(folder, []).append(item)
+    together = [item for folder in of_cases for item in of_cases[folder]]
+    moved = {*map(id, together)}
+    place = next((number for number, item in enumerate(items) if id(item) in moved), 0)
+    others = [item for item in items if id(item) not in moved]
+    return [*others[:place], *together, *others[place:]]
 
 
 def pytest_collection_finish() -> None:
