@@ -9,7 +9,7 @@ from typing_extensions import TypeVar
 
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.key_finding import KeyFindingTransform
-from specgen_runtime.transforms.keys import hidden_key, private_key
+from specgen_runtime.transforms.keys import each_key, hidden_key, private_key
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -159,8 +159,7 @@ class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
         for row in self.keys if rows is None else rows:
-            for value in (getattr(row, name) for name in names):
-                found += value if isinstance(value, list) else [value]
+            found += [key for name in names for key in each_key(getattr(row, name))]
         return list(dict.fromkeys(found))
 
     def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:

@@ -13,7 +13,7 @@ from specgen_runtime.envs.keys import next_key
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.keys import done_sets, group_spec, hidden_key, leaf_keys, private_key
-from specgen_runtime.transforms.offline import recorded_group
+from specgen_runtime.transforms.offline import moment_keys, recorded_group
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -75,6 +75,49 @@ class KeyFindingTransform(Transform):
             else:
                 found += self._checked(env, [entry], dtypes, groups)
         return list(dict.fromkeys(found))
+
+    def _select_optional(
+        self,
+        env: EnvBase | None,
+        given: list[NestedKey] | None,
+        default: Sequence[NestedKey],
+        dtypes: Collection[torch.dtype],
+        groups: Sequence[str] = OUTPUTS,
+    ) -> list[NestedKey]:
+        """As `_select`, of a role that passes over those of its own keys that are not there."""
+        if given is None:
+            default = [key for key in default if _is_group(key) or self._is_there(env, key)]
+        return [] if given is None and not default else self._select(env, given, default, dtypes, groups)
+
+    def _if_there(
+        self,
+        env: EnvBase | None,
+        keys: Sequence[NestedKey | None],
+        dtypes: Collection[torch.dtype],
+        *,
+        named: bool,
+    ) -> list[NestedKey | None]:
+        """The keys of a role that may be missing, None in place of those that are.
+
+        Args:
+            env: the environment before this transform, if there is one.
+            keys: one for each repetition.
+            dtypes: what the role may be.
+            named: whether the user named them; then they have to be there.
+
+        Raises:
+            KeyError: if the environment lacks one that the user named.
+            TypeError: if an entry has another dtype.
+        """
+        there = [key if named or (key is not None and self._is_there(env, key)) else None for key in keys]
+        self._checked(env, [key for key in there if key is not None], dtypes)
+        return there
+
+    def _is_there(self, env: EnvBase | None, key: NestedKey) -> bool:
+        """Whether an entry is there: in an environment, in recorded data; where neither is known it counts as there."""
+        if env is not None:
+            return any(key in leaf_keys(group_spec(env, group)) for group in OUTPUTS)
+        return self._data is None or key in moment_keys(self._data)
 
     def _named(
         self,
@@ -199,3 +242,8 @@ class KeyFindingTransform(Transform):
             value = self._read(self._data, key)
             assert value is not None  # `_read` raises when it may not be missing
         return Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
+
+
+def _is_group(entry: NestedKey) -> bool:
+    """Whether an entry of a role's default is a group of keys."""
+    return isinstance(entry, str) and entry.startswith("env.")

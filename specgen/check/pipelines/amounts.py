@@ -197,8 +197,9 @@ def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -
 
 
 def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
-    if pipeline.acting.exploration is not None:
-        yield pipeline.acting.exploration.amount
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.amount is not None:
+        yield exploration.amount
     if isinstance(pipeline.data, ReplayData) and pipeline.data.beta is not None:
         yield pipeline.data.beta
     for optimizer in pipeline.optimizers:

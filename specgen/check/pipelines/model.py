@@ -24,7 +24,7 @@ GROUP_ADVANTAGE = "mc_advantage"
 """The estimator that compares the answers to one prompt; it is no loss's own."""
 
 SettingKind = Literal["int", "float"]
-ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck"]
+ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"]
 Sharing = Literal["group", "agent", "all"]
 
 
@@ -115,14 +115,16 @@ def part_name(loss: str, part: str) -> str:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise.
+    """What acts besides the network.
 
     Attributes:
-        settings: the other numbers of noise that drifts, by keyword.
+        kind: how.
+        amount: the probability of a random action, or the deviation of the noise; None where a network says it.
+        settings: the other numbers, by keyword.
     """
 
     kind: ExplorationKind
-    amount: Amount
+    amount: Amount | None
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
 

@@ -37,6 +37,8 @@ _MODULES = (
     "DistributionalQValueActor",
     "EGreedyModule",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LSTMModule",
     "MLP",
@@ -85,6 +87,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "with_transform": Import("specgen_runtime.collectors", "with_transform"),
     **{
         name: Import("specgen_runtime.llm", name)
         for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")

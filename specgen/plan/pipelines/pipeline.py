@@ -192,7 +192,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     for one in pipeline.optimizers:
         yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
     exploration = pipeline.acting.exploration
-    if exploration is not None and not isinstance(pipeline.data, RecordedData):
+    changes = exploration is not None and not isinstance(pipeline.data, RecordedData)
+    if changes and exploration is not None and exploration.amount is not None:
         strength = "sigma" if exploration.kind == "gaussian" else "eps"
         yield f"parts.exploration.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
@@ -233,8 +234,9 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
         for norm in (one.max_grad_norm,):
             if norm is not None:
                 yield norm.name
-    if pipeline.acting.exploration is not None:
-        yield from _names(pipeline.acting.exploration.amount)
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.amount is not None:
+        yield from _names(exploration.amount)
     for bonus in pipeline.bonuses:
         yield from _names(bonus.coeff)
 
@@ -270,7 +272,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         if bonus.coeff.schedule is not None:
             yield bonus.coeff.schedule
     exploration = pipeline.acting.exploration
-    if exploration is not None and exploration.amount.schedule is not None:
+    if exploration is not None and exploration.amount is not None and exploration.amount.schedule is not None:
         yield exploration.amount.schedule
     if (
         isinstance(pipeline.data, ReplayData)

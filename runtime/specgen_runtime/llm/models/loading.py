@@ -13,7 +13,7 @@ from torch import nn
 from specgen_runtime.extras import import_extra
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer"]
+__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer", "tokenizer_of"]
 
 
 def load_model(
@@ -73,11 +73,24 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     return _loaded(kind, path, **further)
 
 
+def tokenizer_of(model: Any) -> Any:
+    """The tokenizer that a model tells: what its `get_tokenizer` gives, or the path that it was loaded from.
+
+    Args:
+        model: a model, of `transformers` or not.
+
+    Returns:
+        A tokenizer, or the path of one; None if the model tells neither.
+    """
+    get = getattr(model, "get_tokenizer", None)
+    return get() if callable(get) else getattr(model, "name_or_path", None) or None
+
+
 def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
     if str(path).startswith(("/", "./", "../")) and not Path(path).is_dir():  # which no name of the hub does
         raise FileNotFoundError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}: a language model is read from one that"
+            f"there is no folder {_place(path)}: a language model is read from one that"
             " `save_pretrained` wrote, with its tokenizer"
         )
     try:
@@ -85,9 +98,12 @@ def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     except OSError as error:
         if Path(path).is_dir():
             raise
-        raise OSError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}, and as a name of the hub: {error}"
-        ) from error
+        raise OSError(f"there is no folder {_place(path)}, and as a name of the hub: {error}") from error
+
+
+def _place(path: str) -> str:
+    """A path as a message names it: a relative one with where it begins."""
+    return repr(str(path)) if Path(path).is_absolute() else f"{str(path)!r} in {str(Path.cwd())!r}"
 
 
 def load_template(path: str) -> str:

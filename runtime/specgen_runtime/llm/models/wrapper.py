@@ -21,7 +21,7 @@ from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
 from specgen_runtime.llm.models.inputs import Inputs
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
-from specgen_runtime.llm.models.loading import load_model, load_tokenizer
+from specgen_runtime.llm.models.loading import load_model, load_tokenizer, tokenizer_of
 from specgen_runtime.llm.models.sampling import GenerationSettings, LogProbsOf, generate_answers
 from specgen_runtime.random_state import drawing_from
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -54,8 +54,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
-        tokenizer: of `transformers`, or a path; needed but for tokens. None: the one that is where the model was loaded
-            from.
+        tokenizer: of `transformers`, or a path; needed but for tokens. None: what the model's `get_tokenizer` gives, or
+            the one that is where it was loaded from.
         input_mode: what is read.
         input_key: where; None for ``(mode, "prompt")`` or ``(mode, "full")``.
         attention_mask_key: where else the mask of tokens may be.
@@ -150,11 +150,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         elif not isinstance(cast("object", model), nn.Module):
             raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
         if tokenizer is None and input_mode in ("history", "text"):
-            tokenizer = getattr(model, "name_or_path", None) or None  # where it was loaded from
+            tokenizer = tokenizer_of(model)
         if isinstance(tokenizer, str):
             given["tokenizer"] = tokenizer = load_tokenizer(tokenizer)
         if input_mode not in MODES:
-            raise ValueError(f"input_mode is one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
+            raise ValueError(f"input_mode must be one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
         if tokenizer is None and input_mode != "tokens":
             raise ValueError(f"input_mode={input_mode!r} needs a tokenizer; only tokens are read without one")
         if padding_side not in ("left", "right"):
@@ -176,7 +176,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
                 "prompts are padded when answers are generated: pad_model_input=False is for scoring"
             )
         if not generate and return_log_probs is False:
-            raise ValueError("a model with generate=False and return_log_probs=False would do nothing")
+            raise ValueError("return_log_probs must be True when generate=False: the model would do nothing")
         if num_samples is not None and not generate:
             given["num_samples"] = num_samples = None
         self.model = model if device is None else model.to(device)
