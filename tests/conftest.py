@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Literal
 
@@ -77,8 +78,8 @@ def pytest_collection() -> Iterator[None]:
 def _first_to_compile() -> Iterator[None]:
     """In a fresh clone the first worker looks for tests alone: the others find all modules compiled, asserts included."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
-    last = Path(__file__).parent / "typing" / "__pycache__"
-    if worker is None or sys.dont_write_bytecode or last.exists():
+    last = Path(cache_from_source(Path(__file__).parent / "typing" / "checkers.py"))
+    if worker is None or "QUICK_UNTIL" in os.environ or sys.dont_write_bytecode or last.exists():
         yield
         return
     done = Path(os.environ["SPECGEN_CACHE_DIR"] + ".compiled")
@@ -103,7 +104,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
     if "QUICK_UNTIL" not in os.environ:
+        items[:] = _with_cases_together(items)
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _with_cases_together(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests, those of one case (`tests/compiled_cases.py`) beside each other: one worker compiles it once for all."""
+    of_cases: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        folder = item.callspec.params.get("folder") if hasattr(item, "callspec") else None
+        if isinstance(folder, Path):
+            of_cases.setdefault(folder, []).append(item)
+    together = [item for folder in of_cases for item in of_cases[folder]]
+    moved = {*map(id, together)}
+    place = next((number for number, item in enumerate(items) if id(item) in moved), 0)
+    others = [item for item in items if id(item) not in moved]
+    return [*others[:place], *together, *others[place:]]
 
 
 def pytest_collection_finish() -> None:

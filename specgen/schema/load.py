@@ -16,6 +16,7 @@ from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.misplaced import report_misplaced
 from specgen.schema.module import Module
+from specgen.schema.other_names import otherwise_called
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.values import dataclass
 
@@ -256,7 +257,8 @@ def _nearest(error: Any) -> str | None:
     """For a value that is none of a few words: the one that was meant."""
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
-    return suggestion(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    return otherwise_called(error["input"], expected) or suggestion(error["input"], expected)
 
 
 def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:

@@ -72,6 +72,8 @@ def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest
         OSError, match=f"there is no folder 'saved' in {str(tmp_path)!r}, and as a name of the hub"
     ):
         load("saved", local_files_only=True)
+    with pytest.raises(FileNotFoundError, match=f"^there is no folder '{tmp_path}/saved': a language model"):
+        load(f"{tmp_path}/saved", local_files_only=True)
     (tmp_path / "saved").mkdir()
     with pytest.raises((OSError, ValueError)) as found:
         load("saved", local_files_only=True)

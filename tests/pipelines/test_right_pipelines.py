@@ -142,6 +142,19 @@ RIGHT: dict[str, tuple[str, str]] = {
         "    extends: PPOPendulum\n    env: PendulumGym\n    evaluate: {env: PendulumTrain}\n",
     ),
     "workers": (PPO, "    extends: PPOPendulum\n    workers: {ray: 8, cpus: 1, gpus: 0.25}\n"),
+    "workers with a memory, and noise that is kept": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    networks:
+      memory: {lstm: 32}
+      actor_network: {trunk: memory, scale: drop}
+      critic_network: {trunk: memory}
+    data: {on_policy: {minibatches: 4}}
+    policy: {explore: {gsde: {every: 8}}}
+    workers: {ray: 4}
+""",
+    ),
     "workers that do not wait": (
         SAC,
         "    extends: SACMountainCar\n    workers: {processes: 4, sync: false}\n",

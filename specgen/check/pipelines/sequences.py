@@ -13,7 +13,6 @@ from specgen.check.pipelines.numbers import nearest_divisor
 from specgen.diagnostics import Note, Rule, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 
 
@@ -59,11 +58,6 @@ def check_sequences(
         if any(map(is_on_policy, losses)):
             help = "write `on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}`"
         sink.add(rules.SEQUENCES.at(file.key_span(*path, "data"), message, notes=notes, help=help))
-        return
-    if file.module.pipelines[path[1]].workers is not None:
-        message = f"`{name}` carries a state, which workers do not hand on yet"
-        span = file.key_span(*path, "workers")
-        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave out `workers`"))
 
 
 def _check_columns(data: OnPolicyData, name: str, notes: list[Note], sink: Sink) -> None:
