@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 from tensordict import TensorDictBase
 
 from specgen_runtime.envs.keys import MASK_KEY
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.training.checkpoints import Checkpoints, SavesItself
 from specgen_runtime.training.episode_returns import EpisodeReturns
 from specgen_runtime.training.folder_lock import FolderLock
@@ -33,6 +34,10 @@ __all__ = ["Run", "TrainingParts"]
 
 _CONFIG, _LOG = "config.json", "log.csv"
 _ALWAYS_FREE = frozenset({"total_frames", "total_updates"})
+
+
+class FolderUsedError(ReportedError, FileExistsError):
+    """A folder that holds a training already."""
 
 
 class TrainingParts(Protocol):
@@ -151,7 +156,7 @@ class Run:
     def _begin(self) -> None:
         """Begin, or go on from the last checkpoint."""
         if not self._resume and ((self.folder / _CONFIG).exists() or (self.folder / _LOG).exists()):
-            raise FileExistsError(
+            raise FolderUsedError(
                 f"{self.folder} holds a run already: resume it (resume=True, --resume), or choose another folder"
             )
         self._checkpoints = Checkpoints(self.folder, self._keep)

@@ -92,6 +92,7 @@ PIPELINE_IMPORTS: dict[str, Import] = {
         name: Import("specgen_runtime.llm", name)
         for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
     },
+    "warn_of_coarse_parameters": Import("specgen_runtime.llm.models.coarse", "warn_of_coarse_parameters"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),

@@ -93,6 +93,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         max_tokens: how many tokens are run at once when sequences are scored; None for all.
         with_entropy: whether distributions (`get_dist`) compute entropies in the run that computes log-probabilities;
             False does so in a run of its own, when one is asked for.
+        assistant_only: whether scoring is of the assistant's tokens alone, where their mask is known; 0.0 stands for others.
         verify_head: when it is made sure that the logits are what the head makes of the body's states: ``"once"``, by a
             probe, whose logits may be too small to tell; or ``"always"``, in each call that scores too, at the cost of
             another run of the model. One that makes them in another way is run as a whole, with a warning.
@@ -138,6 +139,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         log_probs_of: LogProbsOf = "sampled",
         max_tokens: int | None = None,
         with_entropy: bool = True,
+        assistant_only: bool = False,
         verify_head: Literal["once", "always"] = "once",
     ) -> None:
         given = {
@@ -218,7 +220,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.optional_in_keys = self.inputs.optional_keys
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
-        self.with_entropy, self.verify_head = with_entropy, verify_head
+        self.with_entropy, self.verify_head, self.assistant_only = with_entropy, verify_head, assistant_only
         self.generator: torch.Generator | None = None
         self._given = given
         self._scorer: Scorer | None = None
@@ -323,7 +325,9 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     def _scored(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
         found = self.sequences(data)
-        self.keys.write_scores(out, found, self.score(found, found.attention).log_probs)
+        said = found.assistant if self.assistant_only else None
+        scored = self.score(found, found.attention if said is None else said & found.attention)
+        self.keys.write_scores(out, found, scored.log_probs)
         return out
 
     def _answer(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
@@ -390,8 +394,5 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         return cast("Tensor", self(tensordict.copy()).get(within(self.log_probs_key, "full")))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_scorer": None,
-            "_packs": None,
-        }  # which are found anew where it is unpickled
+        # which are found anew where it is unpickled
+        return {**self.__dict__, "_scorer": None, "_packs": None}
