@@ -52,7 +52,24 @@ envs:
       mass: x[0] + 2
       tip: stack(x[0], aim[1], 1)
 
+transforms:
+  Centred:
+    doc: How far the goal, or the input itself, is from the mean of the input.
+    in:
+      goal: {key: goal, type: "float32[n]", optional: true}
+      x: {each: [observation], type: "float32[n]"}
+    out: {y: {each: x, name: centred, type: like(x)}}
+    buffers: {mean: {each: x, type: "float64[...]", init: 0.0}}
+    update: {next.mean: 0.5 * mean + 0.5 * batch_mean(x)}
+    map: {y: "where(given(goal), float32(goal - mean), float32(x - mean))"}
+
 chains:
+  Centring:
+    env: Point
+    transforms: [Centred]
+  CentringGoals:
+    env: Point
+    transforms: [{RenameTransform: {in_keys: [target], out_keys: [goal]}}, Centred]
 """
 
 SOURCES = {"goal": "target", "weight": "mass", "hint": "tip"}
@@ -133,6 +150,18 @@ def both_alike(fused: EnvBase[Any], other: EnvBase[Any]) -> None:
         roots.append(steps)
     for place, (mine, theirs) in enumerate(zip(*roots, strict=True)):
         assert_identical(mine, theirs, f"moment {place}")
+
+
+@pytest.mark.parametrize("goals", [False, True])
+def test_what_learns(compiled: Any, goals: bool) -> None:
+    package, _ = compiled
+    renamed = [RenameTransform(["target"], ["goal"])] if goals else []
+    fused = package.point.CentringGoals if goals else package.point.Centring
+    transforms = Compose(*renamed, package.point.Centred())
+    both_alike(fused(batch_size=(3,)), TransformedEnv(package.point.Point(batch_size=(3,)), transforms))
+    learned = transforms[-1].state_dict()
+    assert list(learned) == ["mean|observation"]
+    assert learned["mean|observation"].any()
 
 
 @pytest.mark.parametrize("keys", SUBSETS, ids=lambda keys: "_".join(keys) or "none")

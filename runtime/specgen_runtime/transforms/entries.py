@@ -10,13 +10,12 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import peek, put_checked
-from specgen_runtime.transforms.bound import OUTPUTS, InverseRow, Row
+from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
 from specgen_runtime.transforms.keys import (
     as_tuple,
     each_key,
-    group_spec,
     leaf_keys,
     normal_key,
     written_by_policy,
@@ -144,51 +143,6 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if key not in self._ranks:
             self._ranks[key] = len(row_shape(self, key))
         return self._ranks[key]
-
-    # ---------------------------------------------------------- optional keys
-
-    def _select_optional(
-        self,
-        env: EnvBase | None,
-        given: list[NestedKey] | None,
-        default: Sequence[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str] = OUTPUTS,
-    ) -> list[NestedKey]:
-        """As `_select`, of a role that passes over those of its own keys that are not there."""
-        if given is None:
-            default = [key for key in default if _is_group(key) or self._is_there(env, key)]
-        return [] if given is None and not default else self._select(env, given, default, dtypes, groups)
-
-    def _if_there(
-        self,
-        env: EnvBase | None,
-        keys: Sequence[NestedKey | None],
-        dtypes: Collection[torch.dtype],
-        *,
-        named: bool,
-    ) -> list[NestedKey | None]:
-        """The keys of a role that may be missing, None in place of those that are.
-
-        Args:
-            env: the environment before this transform, if there is one.
-            keys: one for each repetition.
-            dtypes: what the role may be.
-            named: whether the user named them; then they have to be there.
-
-        Raises:
-            KeyError: if the environment lacks one that the user named.
-            TypeError: if an entry has another dtype.
-        """
-        there = [key if named or (key is not None and self._is_there(env, key)) else None for key in keys]
-        self._checked(env, [key for key in there if key is not None], dtypes)
-        return there
-
-    def _is_there(self, env: EnvBase | None, key: NestedKey) -> bool:
-        """Whether an entry is there: in an environment, in recorded data; where neither is known it counts as there."""
-        if env is not None:
-            return any(key in leaf_keys(group_spec(env, group)) for group in OUTPUTS)
-        return self._data is None or key in moment_keys(self._data)
 
     # --------------------------------------------------------------- entries
 
@@ -321,8 +275,3 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
     def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey] | None) -> bool:
         """Whether one of some entries is missing, as rewards are at a reset."""
         return any(peek(tensordict, each) is None for key in keys for each in each_key(key))
-
-
-def _is_group(entry: NestedKey) -> bool:
-    """Whether an entry of a role's default is a group of keys."""
-    return isinstance(entry, str) and entry.startswith("env.")

@@ -26,6 +26,7 @@ def check_optional_roles(
 ) -> None:
     """Report optional roles that the transform at `path` can't do without."""
     roles = list(roles)
+    always = [role for role in roles if not role.inverse and not role.may_be_missing]
     for role in roles:
         here = (*path, "in", role.name)
         if not role.optional:
@@ -57,6 +58,7 @@ def check_optional_roles(
                 ("python", transform.python is not None),
                 ("around", transform.around is not None),
                 ("offline", isinstance(transform.offline, Recursion)),
+                ("buffers", bool(transform.buffers) and not always),
             ):
                 if there:
                     message = f"a key that may be missing is not available yet beside `{field}`"
@@ -111,12 +113,13 @@ def check_absent(
     }
     needed |= {f"next.{name}": names for name, names in needed.items()}
     needed |= {name: {role.name} for name, (role, _) in sizes_of(roles).items() if role.name in missing}
-    for section in sections.values():
+    for phase, section in sections.items():
         by_target = {statement.target: statement for statement in section.statements}
         for target in by_target:
-            if target.removeprefix("next.") not in conditions:
+            learned = phase == "update" and target.startswith("next.")
+            if target.removeprefix("next.") not in conditions and not learned:
                 continue  # a local value is as conditional as what reads it
-            when = conditions[target.removeprefix("next.")]
+            when = conditions.get(target.removeprefix("next."))
             given = frozenset[str]() if when is None else when.given
             for statement in _behind(by_target, target, conditions):
                 for name in sorted(may_be_absent(statement.expr, needed, given)):

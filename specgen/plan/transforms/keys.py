@@ -31,7 +31,9 @@ class KeyPlanner:
         self.inverse = inverse
         self.suffix = "_inv" if inverse else ""
         # what only has a mask stands beside it
-        self.roles = transform.backward if inverse else (*transform.forward, *transform.passed)
+        roles = transform.backward if inverse else (*transform.forward, *transform.passed)
+        # The first key of a record tells what is learned for it.
+        self.roles = tuple(sorted(roles, key=lambda role: role.may_be_missing))
         self.outputs = transform.written(inverse=inverse)
         self.driver = driver_of(self.roles, inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d39cebbcfbdf08afac04667767e740ac195e86ac18a61960e6215866d0894919
+# specgen: sha256=1371184a55897a3fec61748001ebea47361a74423ed6af6e41113dd2c030a55b
 """Keys that need not be there."""
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TowardKeys(NamedTuple):
     """What one repetition reads and writes."""
 
     x: NestedKey
+    reward: NestedKey
     goal: NestedKey | None
     weight: NestedKey | None
     hint: NestedKey | None
-    reward: NestedKey
     error: NestedKey | None
     shaped: NestedKey
     scaled: NestedKey | None
@@ -196,10 +196,10 @@ class Toward(GeneratedTransform[TowardKeys]):
             ValueError: if `scaled_key` or `hint_key` is no name.
         """
         super().__init__(in_keys=in_keys)
+        self.reward_key = normal_key(reward_key)
         self.goal_key = None if goal_key is None else normal_key(goal_key)
         self.weight_keys = None if weight_keys is None else normal_keys(weight_keys)
         self.hint_key = None if hint_key is None else leaf_name(hint_key, "hint_key")
-        self.reward_key = normal_key(reward_key)
         self.scaled_key = leaf_name(scaled_key, "scaled_key")
         self.gain = gain
         self.loud = loud
@@ -216,6 +216,7 @@ class Toward(GeneratedTransform[TowardKeys]):
             (torch.float32,),
             named=self.weight_keys is not None,
         )
+        reward = self._checked(env, [self.reward_key] * len(x), (torch.float32,))
         goal = self._if_there(
             env, [self.goal_key or "goal"] * len(x), (torch.float32,), named=self.goal_key is not None
         )
@@ -225,7 +226,6 @@ class Toward(GeneratedTransform[TowardKeys]):
             (torch.float32,),
             named=self.hint_key is not None,
         )
-        reward = self._checked(env, [self.reward_key] * len(x), (torch.float32,))
         error = [
             key if goal_key is not None else None
             for key, goal_key in zip([rename_leaf(key, "error") for key in x], goal, strict=True)
@@ -247,7 +247,7 @@ class Toward(GeneratedTransform[TowardKeys]):
         return [
             TowardKeys(*keys)
             for keys in zip(
-                x, goal, weight, hint, reward, error, shaped, scaled, plain, best, reached, strict=True
+                x, reward, goal, weight, hint, error, shaped, scaled, plain, best, reached, strict=True
             )
         ]
 
