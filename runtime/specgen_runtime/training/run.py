@@ -224,8 +224,9 @@ class Run:
         """Count the frames of a batch of transitions and the returns of the episodes that end in it.
 
         Args:
-            batch: of any batch size; each of its elements is a frame, but those that ``("collector", "mask")`` leaves out. Where it holds several steps of each environment
-                and no returns, its dimension of time is named `"time"`.
+            batch: of any batch size; each of its elements is a frame, but those that ``("collector", "mask")`` leaves
+                out. Where it holds several steps of each environment and no returns, its dimension of time is named
+                `"time"`.
 
         Raises:
             KeyError: it lacks the done flags, or both returns and rewards.

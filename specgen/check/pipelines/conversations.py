@@ -233,10 +233,8 @@ class ConversationsCheck:
 
     def _check_turns(self, data: OnPolicyData) -> None:
         """Report conversations of several answers that batches or minibatches would cut."""
-        turns, notes = (
-            1 if self.env.chat is None else self.env.chat.max_turns,
-            [Note("the environment", self.env.span)],
-        )
+        turns = 1 if self.env.chat is None else self.env.chat.max_turns
+        notes = [Note("the environment", self.env.span)]
         if turns is None:
             message = f"`{self.env.name}` has conversations without a limit, and a batch is of whole ones"
             help = "write `max_turns: 4`, say, in its `chat`"

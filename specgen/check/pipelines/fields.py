@@ -127,9 +127,12 @@ GSDE_EVERY = Fact(
     called="every",
 )
 GSDE_SIGMA = Fact(
-    "init_sigma", "float", "deviation of the noise at first, before squashing, for features of mean square 1", _POSITIVE,
+    "init_sigma",
+    "float",
+    "deviation of the noise at first, before squashing, for features of mean square 1",
+    _POSITIVE,
     called="sigma",
-)  # fmt: skip
+)
 BONUS_COEFF = Fact(
     "coeff", "float", "what the bonus on the reward is multiplied with", _POSITIVE, scheduled=True
 )
