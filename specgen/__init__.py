@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from specgen.schema import (
+        GSDE,
         SGD,
         Acting,
         Adam,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "GSDE",
     "SGD",
     "Acting",
     "Adam",

@@ -12,6 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -64,10 +67,31 @@ def pytest_collection() -> Iterator[None]:
     They are a million objects, which take a second to go through, also in each process that is forked from here.
     """
     gc.disable()
-    yield
+    with _first_to_compile():
+        yield
     gc.freeze()
     gc.set_threshold(50_000, 10, 20)
     gc.enable()
+
+
+@contextmanager
+def _first_to_compile() -> Iterator[None]:
+    """In a fresh clone the first worker looks for tests alone: the others find all modules compiled, asserts included."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    last = Path(cache_from_source(Path(__file__).parent / "typing" / "checkers.py"))
+    if worker is None or "QUICK_UNTIL" in os.environ or sys.dont_write_bytecode or last.exists():
+        yield
+        return
+    done = Path(os.environ["SPECGEN_CACHE_DIR"] + ".compiled")
+    if worker != "gw0":
+        until = time.time() + 120
+        while not done.exists() and time.time() < until:
+            time.sleep(0.1)
+    try:
+        yield
+    finally:
+        if worker == "gw0":
+            done.touch()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -80,7 +104,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
     if "QUICK_UNTIL" not in os.environ:
+        items[:] = _with_cases_together(items)
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _with_cases_together(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests, those of one case (`tests/compiled_cases.py`) beside each other: one worker compiles it once for all."""
+    of_cases: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        folder = item.callspec.params.get("folder") if hasattr(item, "callspec") else None
+        if isinstance(folder, Path):
+            of_cases.setdefault(folder, []).append(item)
+    together = [item for folder in of_cases for item in of_cases[folder]]
+    moved = {*map(id, together)}
+    place = next((number for number, item in enumerate(items) if id(item) in moved), 0)
+    others = [item for item in items if id(item) not in moved]
+    return [*others[:place], *together, *others[place:]]
 
 
 def pytest_collection_finish() -> None:
@@ -122,3 +161,4 @@ def _seed_nothing(seed: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(os.environ["SPECGEN_CACHE_DIR"], ignore_errors=True)
+        Path(os.environ["SPECGEN_CACHE_DIR"] + ".compiled").unlink(missing_ok=True)

@@ -2,12 +2,14 @@
 
     python -m pytest -p tests.cpu_times
 
-prints the folders, files and tests that cost most. Half of the sum is about how long two idle cores take.
+prints the folders, files and tests that cost most, and for each half minute of a run with workers how busy the
+processors of the machine were and which tests ended last. Half of the sum is about how long two idle cores take.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,6 +18,9 @@ import pytest
 SHOWN = 25
 _TICK = os.sysconf("SC_CLK_TCK")
 _spent: Counter[str] = Counter()
+_EACH = 30.0
+"""Seconds between two looks at how busy the machine is."""
+_course: list[str] = []
 
 
 def seconds() -> float:
@@ -63,7 +68,34 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 _BEGUN = pytest.StashKey[float]()
 
 
+class Machine:
+    """How busy the processors of the machine are, from one look to the next."""
+
+    def __init__(self) -> None:
+        self._before = self._jiffies()
+        self.since = self.started = time.time()
+
+    @staticmethod
+    def _jiffies() -> list[int]:
+        """Of all processors since the machine started: user, nice, system, idle, waiting for disks, and others."""
+        return [int(spent) for spent in _read("/proc/stat").split("\n", 1)[0].split()[1:9]]
+
+    def busy(self) -> float:
+        """The share of time since the last look in which the processors did something."""
+        now = self._jiffies()
+        spent = [after - before for before, after in zip(self._before, now, strict=True)]
+        self._before, self.since = now, time.time()
+        return 1 - (spent[3] + spent[4]) / max(sum(spent), 1)
+
+
+_machine = Machine()
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown" and time.time() > _machine.since + _EACH:
+        at = time.time() - _machine.started
+        worker = getattr(report, "worker_id", "")
+        _course.append(f"{at:6.0f} s {_machine.busy():5.0%} busy  {worker} {report.nodeid}")
     _spent[report.nodeid] += sum(float(str(value)) for name, value in report.user_properties if name == "cpu")
 
 
@@ -75,6 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         files[file] += spent
         folders["/".join(file.split("/")[:2])] += spent
     terminalreporter.write_line(f"{sum(folders.values()):.0f} processor seconds in tests")
+    terminalreporter.write_line("\n".join(_course))
     for costs in (folders, files, _spent):
         terminalreporter.write_line("")
         for name, spent in costs.most_common(SHOWN):

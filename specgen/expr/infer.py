@@ -20,6 +20,7 @@ from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
 from specgen.expr.dtypes import INT_RANGES
 from specgen.expr.function_arguments import bind_function
+from specgen.expr.given import asked
 from specgen.expr.interval import Interval, point
 from specgen.expr.relayout import relayout
 from specgen.expr.sizes import Dim
@@ -315,7 +316,7 @@ class _Inferrer:
     def _where(self, expr: tree.Call) -> Typed | None:
         """`where`, of which a condition that is known at build leaves one branch: the other need not have a type."""
         first, then, otherwise = expr.args
-        condition = self.visit(first)
+        condition = self.visit(asked(first, (then, otherwise), self._scope))
         branches: list[Typed | None] = []
         chosen = condition.static if condition is not None else None
         for branch, taken in ((then, True), (otherwise, False)):

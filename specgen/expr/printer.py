@@ -108,6 +108,8 @@ class Printer:
         self.texts = texts or FunctionTexts()
         self._all_leaves = list(_leaves(root))
         self._leaves = list(filter(_is_witness, self._all_leaves))
+        # What may be missing tells a shape only where nothing else does.
+        self._leaves = [leaf for leaf in self._leaves if not leaf.options.get("optional")] or self._leaves
         if like is not None and self._batch_leaf() is None:
             self._leaves.append(like)
 

@@ -10,6 +10,7 @@ from specgen.values import dataclass
 
 if TYPE_CHECKING:
     from specgen.expr.symbols import Symbol
+    from specgen.expr.types import Typed
 
 LARGEST: Final = 2**40
 """No dimension is larger: more numbers than one value can have on any machine."""
@@ -106,12 +107,14 @@ class Rest:
         exact: Whether they have the sizes that the role's have, too.
         rank: How many dimensions the role has, as an argument of the function that reads it.
         named: How many of these its pattern names behind the rest.
+        joined: Of dimensions of which some were made one: the first and last of those, counted from the end.
     """
 
     of: str = ""
     exact: bool = True
     rank: Symbol | None = field(default=None, compare=False)
     named: int = field(default=0, compare=False)
+    joined: tuple[Typed, Typed] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return "..."

@@ -227,6 +227,8 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield plan.parent
     if len(plan.parts) > 1 or plan.parent:
         yield "LossPart"
+    if plan.ranges.text != "{}" or plan.parent:
+        yield from ("Limits", *plan.ranges.uses)
     if plan.methods:
         yield "term_alone"
     if plan.scalars:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,7 @@ def _user_folder(variable: str, otherwise: str) -> Path | None:
     return Path(base) if base and os.path.isabs(base) else None
 
 
+@cache  # a process goes on with what it imported, whatever becomes of the files
 def _compiler() -> tuple[str, ...]:
     """What tells one compiler from another: its files, what it prints with, Python."""
     package = Path(specgen.__file__).parent

@@ -9,6 +9,7 @@ from specgen.schema.language_model import CausalLM, Generate, LanguageModel
 from specgen.schema.loss import Loss
 from specgen.schema.module import Module
 from specgen.schema.pipeline import (
+    GSDE,
     SGD,
     Acting,
     Adam,
@@ -47,6 +48,7 @@ from specgen.schema.pipeline_workers import Workers
 from specgen.schema.transform import Transform
 
 __all__ = [
+    "GSDE",
     "SGD",
     "Acting",
     "Adam",

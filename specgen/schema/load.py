@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-import types
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
+from specgen.schema.allowed import fields_of, kinds_of, models_at
 from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP, NOTHING_DROPPED
+from specgen.schema.misplaced import report_misplaced
 from specgen.schema.module import Module
+from specgen.schema.other_names import otherwise_called
 from specgen.source import Mapping, Node, Scalar, Sequence
 from specgen.values import dataclass
 
@@ -73,12 +75,12 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
         module = Module.model_validate(_without_drops(to_data(root)), context=NOTHING_DROPPED)
     except ValidationError as failure:
         places = _by_place(root, failure)
-        misspelt = {
-            (*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(root, loc[:-1])))
-            for loc, errors in places.items()
-            if errors[0]["type"] == "extra_forbidden"
-        }
+        unknown = [loc for loc, errors in places.items() if errors[0]["type"] == "extra_forbidden"]
+        misspelt = {(*loc[:-1], did_you_mean(str(loc[-1]), _fields_at(root, loc[:-1]))) for loc in unknown}
+        said = report_misplaced(root, places, unknown, sink)
         for loc, errors in places.items():
+            if loc[:1] in said or loc[:2] in said:
+                continue
             # A field that is there under a name near its own is misspelt, not missing as well.
             if errors[0]["type"] != "missing" or loc not in misspelt:
                 _report(root, loc, errors, sink)
@@ -201,7 +203,7 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(error) or _tensor_help(loc, found) or _braces_help(root, loc, found, errors),
+            help=_nearest(error) or _list_help(loc, found) or _braces_help(root, loc, found, errors),
         )
     )
 
@@ -213,7 +215,7 @@ _TAGS = ("union_tag_invalid", "union_tag_not_found")
 def _report_kind(root: Mapping, loc: tuple[str | int, ...], error: Any, sink: Sink) -> None:
     kind = find(root, (*loc, "kind"))
     owner = ".".join(map(str, loc))
-    kinds = sorted({word for model in _models_at(loc) for word in _kinds(model)})
+    kinds = sorted({word for model in models_at(loc) for word in kinds_of(model)})
     if kind is None:
         message = f"`{owner}` needs a field `kind`"
         help = f"the kinds are {', '.join(kinds)}"
@@ -255,17 +257,23 @@ def _nearest(error: Any) -> str | None:
     """For a value that is none of a few words: the one that was meant."""
     if error["type"] != "literal_error" or not isinstance(error["input"], str):
         return None
-    return suggestion(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    expected = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    return otherwise_called(error["input"], expected) or suggestion(error["input"], expected)
 
 
-def _tensor_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
-    """For a list as a parameter of an environment: how tensors are declared."""
-    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) != ("envs", "params"):
+def _list_help(loc: tuple[str | int, ...], found: Node | None) -> str | None:
+    """For a list as a parameter of an environment, or as a network: how tensors, or layers in another order, are declared."""
+    if not isinstance(found, Sequence) or len(loc) != 4 or (loc[0], loc[2]) not in _NO_LISTS:
         return None
+    if loc[2] == "networks":
+        return "put the layers in front into a trunk: `front: {mlp: [64]}, memory: {trunk: front, lstm: 64}`"
     return (
         "a parameter that is a tensor is written {default: […], per_env: true}; "
         "a fixed table is declared under `consts`"
     )
+
+
+_NO_LISTS = (("envs", "params"), ("pipelines", "networks"))
 
 
 def _braces_help(
@@ -338,54 +346,8 @@ def describe(node: Node | None, value: object) -> str:
 
 def _fields_at(root: Node, path: tuple[str | int, ...]) -> list[str]:
     """The field names that the models allow at a place of the file; where it says its `kind`, those of that kind."""
-    options = _models_at(path)
+    options = models_at(path)
     kind = find(root, (*path, "kind"))
     if isinstance(kind, Scalar):
-        options = [option for option in options if kind.value in _kinds(option)] or options
-    names: list[str] = []
-    for option in options:
-        if _is_model(option):
-            names += [field.alias or name for name, field in option.model_fields.items()]
-    return sorted(set(names))
-
-
-def _step_into(annotation: Any, part: str) -> Iterator[Any]:
-    if _is_model(annotation):
-        for name, field in annotation.model_fields.items():
-            if (field.alias or name) == part:
-                yield from _alternatives(field.annotation)
-        return
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin is dict:
-        yield from _alternatives(args[1])
-    elif origin is list:
-        yield from _alternatives(args[0])
-
-
-def _models_at(path: tuple[str | int, ...]) -> list[Any]:
-    """What the models allow at a place of the file."""
-    options: list[Any] = [Module]
-    for part in path:
-        options = [inner for option in options for inner in _step_into(option, str(part))]
-    return options
-
-
-def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """The words that the field `kind` of a model can be."""
-    field = annotation.model_fields.get("kind") if _is_model(annotation) else None
-    return get_args(field.annotation) if field is not None else ()
-
-
-def _alternatives(annotation: Any) -> Iterator[Any]:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        yield from _alternatives(get_args(annotation)[0])
-    elif origin in (Union, types.UnionType):
-        for option in get_args(annotation):
-            yield from _alternatives(option)
-    else:
-        yield annotation
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        options = [option for option in options if kind.value in kinds_of(option)] or options
+    return sorted(fields_of(options))

@@ -42,12 +42,25 @@ class OrnsteinUhlenbeck(Declaration):
     dt: Quantity | None = None
 
 
+class GSDE(Declaration):
+    """Noise that is linear in the features of the last hidden layer, generalized state-dependent exploration (Raffin et al. 2021).
+
+    Attributes:
+        every: steps after which its matrix is drawn anew; by default at the beginning of each episode only.
+        sigma: its deviation at first, before squashing, where the mean square of the features is 1; 1 by default. It is trained.
+    """
+
+    every: Quantity | None = None
+    sigma: Quantity | None = None
+
+
 class Explore(Declaration):
     """How the policy explores; one of these."""
 
     epsilon_greedy: EpsilonGreedy | None = None
     gaussian: GaussianNoise | None = None
     ornstein_uhlenbeck: OrnsteinUhlenbeck | None = None
+    gsde: GSDE | None = None
 
 
 class Acting(Declaration):

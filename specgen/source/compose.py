@@ -200,7 +200,7 @@ class Composer:
             return None
         if is_null(node.text):
             if not opened.broken:
-                self._null(node, key)
+                self._null(node, key, opened)
             return None
         if not documentation and node.origin is not None:
             comment = comment_after(self._source, node.origin.end)
@@ -209,11 +209,13 @@ class Composer:
                 return None
         return node
 
-    def _null(self, node: Scalar, key: Scalar | None) -> None:
+    def _null(self, node: Scalar, key: Scalar | None, opened: _Open) -> None:
         at = node.span if key is None else key.span
         what = "an item" if key is None else f"'{key.text}'"
         how = "has no value" if node.text == "" else f"is `{node.text}`, which YAML reads as null"
         help = "write its value, or `{}` for an empty mapping"
+        if node.text == "" and not opened.flow and node is not opened.nodes[-1]:
+            help += "; what belongs to it is indented below it"
         if node.text == "" and node.origin is not None and comment_after(self._source, node.origin.end):
             help = "everything after ` #` is a comment; " + help
         self._sink.add(NULL.at(at, f"{what} {how}", help=help))

@@ -86,6 +86,7 @@ chains:
     transforms:
       - ObservationNorm: {loc: 0.5, scale: 0.25, standard_normal: true, in_keys: [x], in_keys_inv: [action]}
   Flat: {env: Arm, transforms: [FlattenAction]}
+  FlatFront: {env: Arm, transforms: [{FlattenAction: {first_dim: 0, last_dim: 1, allow_positive_dim: true}}]}
   FlatScaled: {env: Arm, transforms: [ActionScaling, FlattenAction, {ActionDiscretizer: {num_intervals: 3}}]}
   Clipped: {env: Pendulum, transforms: [{ClipTransform: {in_keys: [], in_keys_inv: [action], low: -5, high: 5}}]}
   Narrow: {env: Pendulum, transforms: [{ClipTransform: {in_keys: [], in_keys_inv: [action], low: -1, high: 1}}]}
@@ -114,6 +115,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
     "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],
+    "FlatFront": lambda _: [FlattenAction(0, 1, allow_positive_dim=True)],
     "FlatScaled": lambda _: [ActionScaling(), FlattenAction(), ActionDiscretizer(3)],
     "Clipped": lambda _: [ClipTransform([], in_keys_inv=["action"], low=-5, high=5)],
     "Narrow": lambda _: [ClipTransform([], in_keys_inv=["action"], low=-1, high=1)],
@@ -132,6 +134,7 @@ ARMS = {
     "SeveralBits",
     "Standard",
     "Flat",
+    "FlatFront",
     "FlatScaled",
     "Renamed",
     "Longer",

@@ -50,7 +50,7 @@ chains:
   Fused:
     env: Game
     transforms:
-      - EndOfLifeTransform
+      - EndOfLifeTransform: {done_key: terminated}
       - ToTensorImage: {in_keys: [pixels]}
       - GrayScale: {in_keys: [pixels], out_keys: [gray]}
       - Crop: {w: 4, h: 2, top: 1, in_keys: [pixels], out_keys: [cut]}
@@ -66,7 +66,7 @@ chains:
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
 def test_images_fused(batch: tuple[int, ...], tmp_path: Path) -> None:
     chain = Compose(
-        library.EndOfLifeTransform(),
+        library.EndOfLifeTransform(done_key="terminated"),
         library.ToTensorImage(in_keys=["pixels"]),
         library.GrayScale(["pixels"], ["gray"]),
         library.Crop(4, 2, top=1, in_keys=["pixels"], out_keys=["cut"]),

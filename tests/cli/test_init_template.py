@@ -78,6 +78,7 @@ def test_it_trains_with_the_command_that_was_said(built: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_language_model_of_a_folder_trains_in_a_project(tmp_path: Path) -> None:
     folder = tmp_path / "my-chats"
     assert invoke("init", str(folder), "--template", "chat_grpo").exit_code == OK

@@ -323,3 +323,35 @@ def test_batches_of_random_actions_have_the_keys_of_the_policy() -> None:
     logits = buffer[:]["logits"]
     assert (logits[:30] == 0).all()
     assert (logits[30:] != 0).all()
+
+
+def test_whole_episodes_are_those_of_a_rollout_until_all_are_done() -> None:
+    env = CartPole(batch_size=[5])
+    env.set_seed(3)
+    collector = Collector(env, pusher(), frames_per_batch=5 * 200, whole_episodes=True)
+    twin, policy = CartPole(batch_size=[5]), pusher()
+    twin.set_seed(3)
+    for number in range(2):
+        torch.manual_seed(number)
+        batch = collector.rollout()
+        torch.manual_seed(number)
+        expected = twin.rollout(200, policy, break_when_all_done=True)
+        mask, numbers = batch["collector", "mask"], batch["collector", "traj_ids"]
+        assert batch.names == [None, "time"]
+        assert (batch.exclude("collector") == expected)[mask].all()
+        lengths = mask.sum(-1)
+        assert len(lengths.unique()) > 1
+        assert int(lengths.max()) == batch.shape[1] < 200
+        for row, length in enumerate(lengths.tolist()):
+            assert batch["next", "done"][row, :length].flatten().nonzero().flatten().tolist() == [length - 1]
+            assert numbers[row].unique().tolist() == [5 * number + row]
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [{"split_trajs": True}, {"return_same_td": True}, {"init_random_frames": 10}],
+    ids=lambda keywords: next(iter(keywords)),
+)
+def test_whole_episodes_contradict_keywords(keywords: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="whole_episodes"):
+        Collector(CartPole(), frames_per_batch=20, whole_episodes=True, **keywords)

@@ -9,6 +9,7 @@ import pytest
 import specgen_runtime.data as ours
 import torch
 from specgen_runtime.data import (
+    ImmutableDatasetWriter,
     LazyTensorStorage,
     RandomSampler,
     ReplayBuffer,
@@ -20,6 +21,7 @@ from specgen_runtime.data import (
     SliceSamplerWithoutReplacement,
     StorageEnsemble,
     TensorDictReplayBuffer,
+    TensorStorage,
     WriterEnsemble,
 )
 from specgen_runtime.transforms import MultiStepTransform, Transform
@@ -98,6 +100,31 @@ def test_routed_rows_are_torchrls(routing: dict[str, Any]) -> None:
     assert torch.equal(index["index"], expected["index"])
     for one in range(2):
         assert torch.equal(mine[one][:]["observation"], peer[one][:]["observation"])
+
+
+def test_emptying_is_for_all_members_or_none() -> None:
+    recorded = TensorDictReplayBuffer(
+        storage=TensorStorage(transitions(6)), writer=ImmutableDatasetWriter(), batch_size=2
+    )
+    online = member(ours, RandomSampler())
+    online.extend(transitions(5))
+    both = ReplayBufferEnsemble(online, recorded, batch_size=4)
+    with pytest.raises(
+        RuntimeError, match=r"^member 1 of the ensemble: .* recorded data: it can't be emptied$"
+    ):
+        both.empty()
+    assert (len(online), online.write_count, len(recorded)) == (5, 5, 6)
+    online.empty()
+    assert len(online) == 0
+
+
+@pytest.mark.parametrize(("given", "groups"), [(None, 2), (6, 6)])
+def test_a_part_of_an_ensemble_has_groups_of_its_own_number(given: int | None, groups: int) -> None:
+    made = [member(ours, RandomSampler()) for _ in range(3)]
+    for one in made:
+        one.extend(transitions(10))
+    part = ReplayBufferEnsemble(*made, batch_size=12, num_buffer_sampled=given)[:2]
+    assert part.sample().shape == (groups, 12 // groups)
 
 
 class TestSamples:

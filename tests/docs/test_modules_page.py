@@ -12,7 +12,7 @@ from tests.docs.pages import read_page, run_page
 
 PAGE = read_page("modules.md")
 FOLDERS = ("networks", "recurrent")
-FILES = ("additive_gaussian", "distributional_qvalue", "egreedy", "gsde", "ornstein_uhlenbeck")
+FILES = ("additive_gaussian", "distributional_qvalue", "egreedy", "gsde", "gsde_policy", "ornstein_uhlenbeck")
 
 
 def test_the_blocks_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

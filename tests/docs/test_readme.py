@@ -32,6 +32,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert trained.stdout.split("torch.Size")[1:] == ["([64]) ", "([64, 100]) ", "([64, 100, 1]) True\n"]
 
 
+@pytest.mark.slow
 def test_the_pipeline_trains_and_goes_on(tmp_path: Path) -> None:
     blocks = CODE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     point, pipeline = (text for language, text in blocks if language == "yaml")

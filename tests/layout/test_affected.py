@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import affected
+from tests import import_facts
 from tests.affected import affected_tests
 
 FILES = {
@@ -93,13 +93,13 @@ def test_what_is_kept_of_files_is_that_of_their_contents(
     """A second time nothing is parsed that says what it said; a file that says something else is."""
     before = affected_tests(checkout, ["specgen/show.py"])
     parsed: list[str] = []
-    read = affected.facts_of
+    read = import_facts.facts_of
 
-    def facts_of(text: str, is_package: bool) -> affected.Facts:
+    def facts_of(text: str, is_package: bool) -> import_facts.Facts:
         parsed.append(text)
         return read(text, is_package)
 
-    monkeypatch.setattr(affected, "facts_of", facts_of)
+    monkeypatch.setattr(import_facts, "facts_of", facts_of)
     assert affected_tests(checkout, ["specgen/show.py"]) == before
     assert parsed == []
     file = checkout / "tests" / "test_parse.py"
@@ -129,7 +129,7 @@ def test_a_cache_of_another_form_is_made_anew(checkout: Path, kept: str) -> None
     """As an older version, or a run that was killed, may have left it."""
     cache = checkout / ".pytest_cache" / "imports.json"
     before = affected_tests(checkout, ["specgen/show.py"])
-    rules = hashlib.sha256(Path(affected.__file__).read_bytes()).hexdigest()
+    rules = hashlib.sha256(Path(import_facts.__file__).read_bytes()).hexdigest()
     digest = hashlib.sha256((checkout / "tests" / "helpers.py").read_bytes()).hexdigest()
     cache.write_text(kept.replace("RULES", rules).replace("DIGEST", digest), encoding="utf-8")
     assert affected_tests(checkout, ["specgen/show.py"]) == before

@@ -116,3 +116,24 @@ def test_numbers_that_do_not_fit_are_refused(made: Any) -> None:
     for name, number in (("num_envs", 18), ("accumulate", 3), ("minibatch_size", 12)):
         with pytest.raises(ValueError, match=name):
             made.ChatGRPOConfig(**{name: number})
+
+
+def test_mistakes_on_the_command_line_are_told_in_one_line(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = tmp_path / "run"
+    used.mkdir()
+    (used / "log.csv").touch()
+    monkeypatch.setattr(sys, "argv", ["chat_grpo", "--folder", str(used)])
+    with pytest.raises(SystemExit) as ended:
+        made.main()
+    assert ended.value.code == 1
+    assert (
+        capsys.readouterr().err.splitlines()[-1].startswith(f"error: {used} holds a run already: resume it")
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["chat_grpo"])
+    with pytest.raises(SystemExit) as ended:
+        made.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("error: there is no folder 'checkpoints/first' in ")

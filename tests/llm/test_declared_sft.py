@@ -74,6 +74,12 @@ def test_only_recorded_answers_are_learned(made: Any) -> None:
     reference = batch["next", "ref_log_probs", "full"]
     assert (reference[~said] == 0).all()
     assert (reference[said] < 0).all()
+    scored = parts.loss.actor_network(batch.copy())["log_probs", "full"]
+    assert (scored[~said] == 0).all()
+    keywords = {"generate": False, "input_mode": "tokens", "pad_output": True}
+    everything = parts.actor_network.get_new_version(**keywords)(batch.copy())["log_probs", "full"]
+    assert (everything[~said & batch["masks", "all_attention_mask"]][1:] != 0).any()
+    torch.testing.assert_close(scored[said], everything[said])
     losses = parts.loss(batch)
     expected = -(reference.sum(-1) / said.sum(-1)).mean()  # the policy begins as the reference
     torch.testing.assert_close(losses["loss_sft"].detach(), expected)

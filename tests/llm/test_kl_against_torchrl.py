@@ -118,3 +118,19 @@ def test_templates_of_tokenizers() -> None:
     assert text.startswith("<|im_start|>user")
     own = conversations()["history"].full[0].apply_chat_template(tokenizer=plain, add_generation_prompt=False)
     assert own == "[Hello][I'm well]"
+
+
+def test_ends_of_turns_are_said_by_the_assistant() -> None:
+    """By templates that both know by name: theirs leaves the token out that ends an answer."""
+    options: Any = {
+        "tokenizer": tiny_tokenizer(),
+        "chat_template_name": "chatml_format",
+        "add_generation_prompt": False,
+        "return_dict": True,
+        "return_assistant_tokens_mask": True,
+    }
+    said = []
+    for history in (History.from_chats(CHATS[0]), conversations()["history"].full[0]):
+        found = history.apply_chat_template(**options)
+        said.append(options["tokenizer"].decode(found["input_ids"][found["assistant_masks"].bool()]))
+    assert said == ["I'm well", "I'm well<|im_end|>"]

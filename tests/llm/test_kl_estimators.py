@@ -209,5 +209,7 @@ def test_k3_by_torchrls_name() -> None:
     torch.testing.assert_close(found, theirs)
     gradients = [torch.autograd.grad(each.sum(), own)[0] for each in (found, theirs)]
     torch.testing.assert_close(*gradients)
-    with pytest.raises(ValueError, match=r"target_log_prob is \[5\], log_prob \[5, 7\]"):
+    with pytest.raises(
+        ValueError, match=r"target_log_prob \[5\] and log_prob \[5, 7\] must have the same shape"
+    ):
         k3_kl_token_estimate(target[:, 0], own)

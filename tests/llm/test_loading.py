@@ -54,6 +54,17 @@ def test_tokenizers_are_what_they_were_saved_as(tmp_path: Path) -> None:
     assert transformers.AutoTokenizer.from_pretrained(tmp_path).encode("the answer is 42") != ids
 
 
+def test_the_tokenizer_that_a_model_has() -> None:
+    model, tokenizer = tiny_model("llama", tiny_tokenizer()), tiny_tokenizer()
+    with pytest.raises(ValueError, match="needs a tokenizer"):
+        TransformersWrapper(model, generate=False)
+    model.get_tokenizer = lambda: tokenizer  # type: ignore[assignment]
+    found = TransformersWrapper(model, generate=False, pad_output=True)
+    assert found.tokenizer is tokenizer
+    assert found(of_chats(CHATS))["log_probs", "full"].count_nonzero() > len(CHATS)
+    assert TransformersWrapper(model, input_mode="tokens").tokenizer is None, "tokens need none"
+
+
 @pytest.mark.parametrize("load", [load_model, load_tokenizer])
 def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -61,6 +72,8 @@ def test_a_folder_that_is_missing(load: Any, tmp_path: Path, monkeypatch: pytest
         OSError, match=f"there is no folder 'saved' in {str(tmp_path)!r}, and as a name of the hub"
     ):
         load("saved", local_files_only=True)
+    with pytest.raises(FileNotFoundError, match=f"^there is no folder '{tmp_path}/saved': a language model"):
+        load(f"{tmp_path}/saved", local_files_only=True)
     (tmp_path / "saved").mkdir()
     with pytest.raises((OSError, ValueError)) as found:
         load("saved", local_files_only=True)

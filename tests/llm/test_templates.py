@@ -101,6 +101,10 @@ def test_a_template_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     bare.name_or_path = "my-liner-of-qwen"
     with pytest.warns(UserWarning, match="rendered as 'lines'"):
         assert template_of(bare) == template, "what was added last comes first"
+    own = tiny_tokenizer()
+    own.name_or_path = "my-liner"
+    assert template_of(own) == template, "one that was added for its name goes before its own"
+    assert History.from_text(text, tokenizer=own).to_chats() == CHAT[3:]
     with pytest.raises(ValueError, match="already"):
         add_chat_template("lines", template)
     add_chat_template("one way", "{{ messages[0]['content'] }}")

@@ -338,10 +338,10 @@ def test_where_it_writes() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"input_mode": "words"}, "input_mode is one of"),
+    ({"input_mode": "words"}, "input_mode must be one of"),
     ({"tokenizer": None}, "needs a tokenizer"),
     ({"padding_side": "both"}, "padding_side"),
-    ({"return_log_probs": False}, "would do nothing"),
+    ({"return_log_probs": False}, "return_log_probs must be True"),
     ({"pad_to": 5, "pad_output": False}, "pad_output=True"),
     ({"layout": torch.jagged}, "layout"),
     ({"generate": True, "pad_model_input": False}, "for scoring"),

@@ -161,3 +161,20 @@ def test_keywords_are_torchrls() -> None:
     llm = pytest.importorskip("torchrl.modules.llm")
     theirs = set(inspect.signature(llm.TransformersWrapper).parameters)
     assert theirs <= set(inspect.signature(TransformersWrapper).parameters)
+
+
+def test_what_is_written_unasked() -> None:
+    """Theirs writes log-probabilities of answers, and the texts of what it scores; ours where it is asked to."""
+    model, tokenizer = tiny_model("llama", tiny_tokenizer()), tiny_tokenizer()
+    answering = {"generate": True, "generate_kwargs": {"max_new_tokens": 2}, "return_log_probs": None}
+    theirs = run(peer(model, tokenizer, **answering), [chat[:1] for chat in SHORT])
+    ours = TransformersWrapper(model, tokenizer=tokenizer, pad_output=True, **answering)(
+        of_chats(SHORT, "prompt")
+    )
+    assert "log_probs" in theirs
+    assert "log_probs" not in ours
+    assert "text" in theirs
+    assert "text" in ours
+    scored = TransformersWrapper(model, tokenizer=tokenizer, generate=False, pad_output=True)(of_chats(SHORT))
+    assert "text" in run(peer(model, tokenizer), SHORT)
+    assert "text" not in scored

@@ -19,6 +19,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+def test_keys_with_dots() -> None:
+    module = TanhModule(["a.b", ("n", "c.d")], low=-2.0, high=2.0)
+    made = module(TensorDict({"a.b": torch.ones(3), "n": {"c.d": torch.zeros(3)}}, []))
+    assert torch.allclose(made["a.b"], 2 * torch.ones(3).tanh())
+    assert torch.equal(made["n", "c.d"], torch.zeros(3))
+    assert {"a_b_low", "n_c_d_high"} <= set(module.state_dict())
+    with pytest.raises(ValueError, match="names of their own"):
+        TanhModule(["a.b", "a_b"])
+
+
 @pytest.mark.peers
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize(

@@ -57,12 +57,10 @@ OPEN = {
     *(
         "ConsistentDropout",
         "ConsistentDropoutModule",
-        "GRUCell",
-        "LSTMCell",
         "MultiStepActorWrapper",
         "RandomPolicy",
     ),
-    *("CrossCriticGroupSpec", "CrossGroupCritic", "QMixer", "VDNMixer", "VmapModule"),
+    *("CrossCriticGroupSpec", "CrossGroupCritic", "QMixer", "VDNMixer"),
     *(
         "PercentileValueNorm",
         "RunningValueNorm",

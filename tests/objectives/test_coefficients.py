@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from specgen_runtime.objectives import LossModule
 from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_std.losses import ClipPPOLoss, SACLoss
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from tests.objectives.every_loss import made
+from tests.objectives.every_loss import losses, made
 from tests.objectives.nets import N_ACT, N_OBS, batch
 from tests.support import generate, imported
 
@@ -244,6 +245,41 @@ def test_what_is_no_number_is_refused(given: dict[str, Any], error: type[Excepti
 def test_what_is_no_pair_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         made(ClipPPOLoss, **given)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in losses().values() if cls.ranges])
+def test_what_the_constructor_refuses_is_refused_later(cls: type[LossModule]) -> None:
+    loss = made(cls)
+    for name, limits in cls.ranges.items():
+        if not hasattr(loss, name) or isinstance(getattr(cls, name, None), property):
+            continue  # the other form of a pair, or what only its buffer is assigned of
+        before = getattr(loss, name)
+        (word, wrong), *_ = (
+            *((f"must be >= {n}", n - 1) for key, n in limits.items() if key == "at_least"),
+            *((f"must be > {n}", n) for key, n in limits.items() if key == "above"),
+            *((f"must be <= {n}", n + 1) for key, n in limits.items() if key == "at_most"),
+            *((f"must be < {n}", n) for key, n in limits.items() if key == "below"),
+        )
+        for value in (wrong, torch.tensor(wrong)):
+            with pytest.raises(ValueError, match=f"^{name} {word}, got {wrong}$"):
+                setattr(loss, name, value)
+        assert getattr(loss, name) is before
+        setattr(loss, name, before)  # what it is may be assigned, a tensor or None
+
+
+def test_both_numbers_of_a_pair_keep_their_limits() -> None:
+    pair, one = made(ClipPPOLoss, clip_epsilon=(0.1, 0.3)), made(ClipPPOLoss, clip_epsilon=0.2)
+    pair.clip_epsilon_high = 1.5
+    for loss, name, wrong, said in (
+        (pair, "clip_epsilon_low", -0.3, ">= 0"),
+        (pair, "clip_epsilon_low", 1.0, "< 1"),
+        (pair, "clip_epsilon_high", -0.1, ">= 0"),
+        (one, "clip_epsilon", 1.0, "< 1"),
+        (one, "clip_epsilon", math.nan, ">= 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must be {said}, got {wrong}$"):
+            setattr(loss, name, wrong)
+    assert (pair.clip_epsilon_low.item(), pair.clip_epsilon_high.item()) == pytest.approx((0.1, 1.5))
 
 
 def test_numbers_of_torch_and_numpy_are_taken() -> None:

@@ -91,6 +91,25 @@ def test_sft_equals_torchrls(
             torch.testing.assert_close(got * factor, other, rtol=tolerance, atol=tolerance, msg=key)
 
 
+@pytest.mark.peers
+def test_the_distance_is_reduced_as_the_loss_is_and_not_in_the_peer() -> None:
+    llm = pytest.importorskip("torchrl.objectives.llm")
+    lengths = [LENGTH] * 4
+    data = answers(torch.float64, lengths)
+    texts = [row.set_non_tensor(("history", "full"), "text") for row in data.clone().unbind(0)]
+    mine, theirs = {}, {}
+    for reduction in ("mean", "sum", "none"):
+        given: dict[str, Any] = {"kl_to_ref_coeff": 0.1, "reduction": reduction}
+        mine[reduction] = SFTLoss(Scores(4, torch.float64), **given)(data)["loss_kl_to_ref"]
+        peer = llm.SFTLoss(Scores(4, torch.float64, lengths), tokenizer=object(), **given)
+        theirs[reduction] = peer(lazy_stack(texts)).loss_kl_to_ref
+    assert mine["none"].shape == (4,)
+    torch.testing.assert_close(mine["none"].sum(), mine["sum"])
+    torch.testing.assert_close(mine["none"].mean(), mine["mean"])
+    torch.testing.assert_close(theirs["none"], theirs["mean"])
+    torch.testing.assert_close(theirs["sum"], theirs["mean"])
+
+
 def test_sft_masks_what_it_reads() -> None:
     """What is no answer may be NaN, in the model's log-probabilities as well as in the reference's."""
     data = answers(torch.float64, [6, 3, 5, 2])

@@ -10,6 +10,7 @@ import pytest
 
 import specgen
 from specgen import (
+    GSDE,
     SGD,
     Acting,
     AdamW,
@@ -137,6 +138,32 @@ TWINS: dict[str, tuple[Pipeline, str]] = {
     optimizer: {critic: {of: [value_network], rmsprop: {lr: 1.0e-3}}}
 """,
     ),
+    "noise that depends on the state": (
+        Pipeline(
+            extends="DDPGPendulum",
+            networks={
+                "actor_network": NetworkBody(mlp=[64, 64]),
+                "value_network": "drop",
+                "qvalue_network": NetworkBody(mlp=[64, 64]),
+            },
+            policy=Acting(explore=Explore(gsde=GSDE(every=16, sigma=0.5))),
+            loss={"SACLoss": {}},
+            optimizer={
+                "critic": OptimizerGroup(of=["qvalue_network"]),
+                "temperature": OptimizerGroup(of=["log_alpha"], adamw=AdamW(lr=3.0e-4)),
+            },
+        ),
+        """\
+    extends: DDPGPendulum
+    networks:
+      actor_network: {mlp: [64, 64]}
+      value_network: drop
+      qvalue_network: {mlp: [64, 64]}
+    policy: {explore: {gsde: {every: 16, sigma: 0.5}}}
+    loss: {SACLoss: {}}
+    optimizer: {critic: {of: [qvalue_network]}, temperature: {of: [log_alpha], adamw: {lr: 3.0e-4}}}
+""",
+    ),
     "slices": (
         Pipeline(
             extends="DDPGPendulum",
@@ -156,8 +183,8 @@ TWINS: dict[str, tuple[Pipeline, str]] = {
 """,
     ),
 }  # fmt: skip
-LOSS = {"on_policy": ["losses/ppo"]}
 OF_PARENT = ["pipelines/ddpg_pendulum", "losses/ddpg"]
+LOSS = {"on_policy": ["losses/ppo"], "noise that depends on the state": [*OF_PARENT, "losses/sac"]}
 
 
 @pytest.mark.parametrize("name", TWINS)

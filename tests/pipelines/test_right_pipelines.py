@@ -96,6 +96,27 @@ RIGHT: dict[str, tuple[str, str]] = {
     policy: {explore: {ornstein_uhlenbeck: {sigma: "linear(0.4, 0.1)", theta: 0.2}}}
 """,
     ),
+    "noise that depends on the state, from a buffer": (
+        SAC,
+        "    extends: SACMountainCar\n    policy: {explore: {gsde: {every: 16}}}\n",
+    ),
+    "noise that depends on the state, on features of a memory, with orthogonal weights": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    networks:
+      memory: {gru: 32}
+      actor_network: {trunk: memory, mlp: [64], scale: drop, init: {orthogonal: {head_gain: 0.01}}}
+      critic_network: {trunk: memory}
+    data: {on_policy: {minibatches: 4}}
+    policy: {explore: {gsde: {sigma: 0.6}}}
+""",
+    ),
+    "noise that depends on the features of a trunk": (
+        SAC,
+        "    extends: SACMountainCar\n    networks: {encoder: {mlp: [64]}, actor_network: {trunk: encoder, mlp: []}}\n"
+        "    policy: {explore: {gsde: {every: 16, sigma: 0.3}}}\n    device: {loss: cpu}\n",
+    ),
     "a decaying exploration and step size": (
         DQN,
         """\
@@ -121,6 +142,19 @@ RIGHT: dict[str, tuple[str, str]] = {
         "    extends: PPOPendulum\n    env: PendulumGym\n    evaluate: {env: PendulumTrain}\n",
     ),
     "workers": (PPO, "    extends: PPOPendulum\n    workers: {ray: 8, cpus: 1, gpus: 0.25}\n"),
+    "workers with a memory, and noise that is kept": (
+        PPO,
+        """\
+    extends: PPOPendulum
+    networks:
+      memory: {lstm: 32}
+      actor_network: {trunk: memory, scale: drop}
+      critic_network: {trunk: memory}
+    data: {on_policy: {minibatches: 4}}
+    policy: {explore: {gsde: {every: 8}}}
+    workers: {ray: 4}
+""",
+    ),
     "workers that do not wait": (
         SAC,
         "    extends: SACMountainCar\n    workers: {processes: 4, sync: false}\n",

@@ -10,6 +10,7 @@ import torch
 from specgen_runtime.envs import check_env_specs
 from specgen_runtime.specs import Bounded, OneHot, Unbounded
 from specgen_runtime.transforms import Compose, TransformedEnv
+from tensordict import TensorDict
 
 from tests.transforms.envs import Walk
 from tests.transforms.test_actions import Echo, acted
@@ -35,6 +36,24 @@ def test_permuted_actions(dims: list[int], batch: tuple[int, ...]) -> None:
     action = env.action_spec.rand()
     peer = theirs.PermuteTransform(dims, in_keys_inv=["action"])
     assert torch.equal(acted(env, action=action)["seen_action"], peer._inv_apply_transform(action))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("ends", [(0, 1), (1, 2), (0, 2), (1, 1), (0, -1), (-2, 2)])
+def test_actions_flattened_from_the_front(ends: tuple[int, int], batch: tuple[int, ...]) -> None:
+    """Theirs counts the batch where recorded data are flattened, and refuses ends that are counted from both."""
+    high = torch.arange(1.0, 25).reshape(2, 3, 4)
+    spec = Bounded(low=-high, high=high, shape=(2, 3, 4))
+    flatten = ours.FlattenAction(*ends, allow_positive_dim=True)
+    env = TransformedEnv(Echo(*batch, action=spec), flatten)
+    check_env_specs(env)
+    assert torch.equal(env.action_spec.high[(0,) * len(batch)], high.flatten(*ends))
+    action = env.action_spec.rand()
+    seen = acted(env, action=action)["seen_action"]
+    recorded = ours.FlattenAction(*ends, in_keys=["seen_action"], allow_positive_dim=True)
+    assert torch.equal(recorded(TensorDict({"seen_action": seen}, batch))["seen_action"], action)
+    fixed = [end if end < 0 else end - 3 for end in ends]
+    assert torch.equal(theirs.FlattenAction(*fixed)._apply_transform(seen), action)
 
 
 @pytest.mark.parametrize("batch", BATCHES)

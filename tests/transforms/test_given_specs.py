@@ -6,7 +6,15 @@ import pytest
 import torch
 from specgen_runtime.specs import Bounded, Composite, Unbounded
 from specgen_runtime.transforms import Compose
-from specgen_std.transforms import CatFrames, DoubleToFloat, ObservationNorm, RewardScaling
+from specgen_std.transforms import (
+    CatFrames,
+    DoubleToFloat,
+    ObservationNorm,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+    TimeMaxPool,
+)
 
 from tests.transforms.envs import Walk
 
@@ -36,6 +44,22 @@ def test_the_spec_of_the_only_entry() -> None:
     with pytest.raises(TypeError, match="RewardScaling reads several entries, or says not which"):
         RewardScaling(1.0, 2.0, in_keys=["r", "s"]).transform_reward_spec(Unbounded(1))
     assert RewardScaling(1.0, 2.0).transform_reward_spec(Bounded(0.0, 1.0, (1,))) == Bounded(1.0, 3.0, (1,))
+
+
+def test_groups_that_lack_what_is_read_stay() -> None:
+    flags = Composite(done=Unbounded((2, 1), dtype=torch.bool), shape=(2,))
+    states = Composite(position=Unbounded((2, 3)), shape=(2,))
+    for transform in (CatFrames(N=4, dim=-1, in_keys=["a"]), TimeMaxPool(T=3), RewardSum()):
+        assert transform.transform_done_spec(flags.clone()) == flags
+    for transform in (CatFrames(N=4, dim=-1, in_keys=["a"]), TimeMaxPool(T=3)):
+        assert transform.transform_state_spec(states.clone()) == states
+        assert transform.transform_observation_spec(states.clone()) == states
+    rewards = Composite(reward=Unbounded((2, 1)), shape=(2,))
+    assert StepCounter(3).transform_reward_spec(rewards.clone()) == rewards
+    for transform, key in ((StepCounter(3), "done"), (RewardSum(), "reward")):
+        for method in (transform.transform_observation_spec, transform.transform_state_spec):
+            with pytest.raises(KeyError, match=f"{type(transform).__name__} reads '{key}'"):
+                method(states.clone())  # a count would be missing
 
 
 def test_environments_are_asked_first() -> None:

@@ -62,6 +62,23 @@ def test_lives(batch: tuple[int, ...]) -> None:
     assert moment.max() == 11
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+def test_lives_and_another_flag_of_the_end(batch: tuple[int, ...]) -> None:
+    given = {"eol_key": "eol", "done_key": "terminated"}
+    env = TransformedEnv(Screen(*batch), ours.EndOfLifeTransform(**given))
+    peer = theirs.TransformedEnv(
+        TheirScreen(*batch), theirs.EndOfLifeTransform(**given, eol_attribute="lives")
+    )
+    run(env, peer, partial=bool(batch))
+    check_env_specs(env)
+    data = env.rollout(20, break_when_any_done=False)
+    data["next", "over"] = torch.zeros_like(data["next", "terminated"])
+    recorded = ours.EndOfLifeTransform(eol_key="eol", done_key="over")(data.clone())
+    lost = (data["next", "lives"] < data["lives"]).unsqueeze(-1)
+    assert torch.equal(recorded["next", "eol"], lost)
+    assert not torch.equal(recorded["next", "eol"], data["next", "eol"])
+
+
 def to_gray(image: torch.Tensor) -> torch.Tensor:
     """The weights of torchvision's `rgb_to_grayscale`, which TorchRL's GrayScale calls."""
     red, green, blue = image.unbind(-3)

@@ -206,6 +206,25 @@ def test_changes(dtype: torch.dtype) -> None:
     assert ("next", "delta", "observation") in kept.keys(True)
 
 
+def test_changes_of_all_floats() -> None:
+    whole = changing()
+    whole["count"] = torch.arange(whole.numel()).reshape(whole.batch_size)
+    whole["next", "count"] = whole["count"] + 1
+    whole["next", "reward"] = torch.rand(whole.batch_size)
+    whole["wide"] = torch.rand(whole.batch_size, dtype=torch.bfloat16)
+    whole["next", "wide"] = whole["wide"] + 0.5
+    delta = NextObservationDelta(excluded_dtypes=(torch.bfloat16,))
+    stored = delta.inv(whole)
+    assert set(stored["next", "delta"].keys(True, True)) == {"observation", ("agents", "x")}
+    assert {"count", "reward", "wide"} <= set(stored["next"].keys())
+    named = NextObservationDelta(["observation", ("agents", "x")])
+    assert (named.inv(whole) == stored).all()
+    assert (delta(stored.clone()) == named(stored.clone())).all()
+    assert (delta(whole.clone()) == whole).all()  # nothing is stored as a change
+    both = NextObservationDelta().inv(whole)
+    assert ("delta", "wide") in both["next"].keys(True)
+
+
 def test_change_errors() -> None:
     with pytest.raises(TypeError, match=r"delta_dtype is a dtype of floats, got torch\.int8"):
         NextObservationDelta(delta_dtype=torch.int8)
@@ -218,6 +237,8 @@ def test_change_errors() -> None:
     with pytest.raises(TypeError, match="'count' is int64; only floats"):
         NextObservationDelta(["count"]).inv(data)
     with pytest.raises(KeyError, match="next"):
-        NextObservationDelta().inv(samples())
+        NextObservationDelta(["observation"]).inv(samples())
+    with pytest.raises(KeyError, match="which is not in the tensordict"):
+        NextObservationDelta().inv(samples().exclude("next"))
     with pytest.raises(RuntimeError, match="NextObservationDelta works on recorded data"):
         TransformedEnv(Walk(), NextObservationDelta(["position"])).reset()

@@ -1,4 +1,4 @@
-"""The keywords of TorchRL's constructors that ours lack: each is in docs/differences.md, or has no meaning here."""
+"""What constructors and methods of TorchRL's transforms ours lack: each is in docs/differences.md, or here with a reason."""
 
 from __future__ import annotations
 
@@ -15,16 +15,44 @@ LACKING = {
     "CatFrames": {"future", "mask_key"},
     "CatTensors": {"unsqueeze_if_oor"},
     "DiscreteActionProjection": {"include_forward"},
-    "EndOfLifeTransform": {"done_key", "eol_attribute"},
-    "FlattenAction": {"allow_positive_dim", "action_shape"},
+    "EndOfLifeTransform": {"eol_attribute"},
+    "FlattenAction": {"action_shape"},
     "MultiAction": {"dim", "stack_observations", "action_key", "chunk_key"},
-    "NextObservationDelta": {"excluded_dtypes"},
     "RNDTransform": {"normalize_obs", "normalize_reward"},
     "RandomTruncationTransform": {"done_key"},
     "Stack": {"in_key_inv", "out_keys_inv"},
     "ToTensorImage": {"shape_tolerant"},
     "TrajCounter": {"repeats"},
     "VecNorm": {"shared_td", "lock", "shapes", "new_api"},
+}
+METHODS_LACKING = {
+    "ActionChunkTransform": {
+        "append": "theirs is a chain of two transforms, ours is one",
+        "insert": "the same",
+        "pop": "the same",
+    },
+    "ActionDiscretizer": {"custom_arange": "a function of theirs that makes the numbers of intervals"},
+    "ActionScaling": {
+        "normalize": "`forward` of recorded actions, with `in_keys`",
+        "denormalize": "`inv`",
+        "from_stats": "not there yet; `loc` and `scale` are given",
+        "from_metadata": "not there yet; the same",
+    },
+    "CatFrames": {
+        "unfolding": "`forward` of recorded data",
+        "make_rb_transform_and_sampler": "not there yet; a SliceSampler and the transform are given to the buffer",
+    },
+    "EndOfLifeTransform": {"register_keys": "`loss.set_keys(done=..., terminated=...)` says which keys"},
+    "MultiAction": {"from_vla": "the keys of such models are not known here; `out_keys_inv` names them"},
+    "Tokenizer": {
+        "call_tokenizer_fn": "`forward`",
+        "call_tokenizer_inv_fn": "`inv`",
+    },
+    "VecNorm": {
+        "denorm": "VecNormV2 has it",
+        "to_observation_norm": "the same; `frozen_copy()` is a VecNorm that stays",
+        "build_td_for_shared_vecnorm": "theirs raises NotImplementedError; `share_memory()`",
+    },
 }
 COLLECTED = {"args", "kwargs", "trsfs", "self"}
 
@@ -46,3 +74,27 @@ def test_keywords_of_constructors() -> None:
             lacking[name] = missing
     assert compared > 50
     assert lacking == LACKING
+
+
+def methods(of: type) -> set[str]:
+    """The public methods of one of TorchRL's transforms that its transforms define."""
+    own = [kind for kind in of.__mro__ if kind.__module__.startswith("torchrl.envs.transforms")]
+    return {
+        name
+        for kind in own
+        for name, value in vars(kind).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(value) or isinstance(value, classmethod | staticmethod))
+    }
+
+
+def test_public_methods() -> None:
+    theirs = pytest.importorskip("torchrl.envs.transforms", reason="the extra `peers`")
+    lacking: dict[str, set[str]] = {}
+    for name in theirs.__all__:
+        ours = getattr(declared, name, None) or getattr(by_hand, name, None)
+        if ours is None or not inspect.isclass(peer := getattr(theirs, name)):
+            continue
+        if missing := {method for method in methods(peer) if not hasattr(ours, method)}:
+            lacking[name] = missing
+    assert lacking == {name: set(reasons) for name, reasons in METHODS_LACKING.items()}

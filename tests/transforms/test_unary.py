@@ -164,6 +164,16 @@ class TestHash:
         different = data["position"].reshape(-1, 3).unique(dim=0)
         assert len(data["hash"].reshape(-1, 32).unique(dim=0)) == len(different)
 
+    @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+    def test_specs_outside_of_environments(self, batch: tuple[int, ...]) -> None:
+        specs = Composite(x=Unbounded((*batch, 4)), shape=batch)
+        made = Hash(["x"], ["h"]).transform_observation_spec(specs.clone())
+        assert made["h"].shape == (*batch, 32)
+        data = Hash(["x"], ["h"])(specs.zero())
+        assert made["h"].is_in(data["h"])
+        actions = Composite(action=Unbounded((*batch, 4)), shape=batch)
+        assert Hash(None, None, ["action"], ["h"]).transform_action_spec(actions)["h"].shape == (*batch, 32)
+
     def test_long_tensors_differ(self) -> None:
         """TorchRL takes the shortened text of a tensor."""
         long = torch.zeros(5000)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8bc7244fe4f7c21f1ce091406d69a3e5b38ec466d9fab169d38030caa185b821
+# specgen: sha256=3c9f64bc20763d444544ce7481805315614ba4f51b90b25df5843edd9d2da90b
 """Behaviour cloning."""
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ class BCLoss(LossModule):
             predicted, dist_log_prob, self._read(tensordict, keys.action, "action"),
             random_actor_network=self.random_actor_network, loss_function=self.loss_function,
         )
-        return self._outputs({"loss_bc": self._reduce_loss(terms.loss_bc, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss_bc": samples.reduced(terms.loss_bc)})
 
     if TYPE_CHECKING:
 

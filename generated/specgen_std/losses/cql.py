@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9ac714d2aff7f057c061831badea1b74ed40acdb8efc808fde6917198bce241f
+# specgen: sha256=9286a9fd275e5bfa23155b559d49e9d9335a0d118d97fc87f67c6552e2ad4511
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -220,13 +221,14 @@ class DiscreteCQLLoss(LossModule):
             loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
-                "td_error": self._mean(terms.td_error, tensordict),
-                "pred_value": self._mean(terms.pred_value, tensordict),
-                "target_value": self._mean(terms.target_value, tensordict),
+                "loss_qvalue": samples.reduced(terms.loss_qvalue),
+                "loss_cql": samples.reduced(terms.loss_cql),
+                "td_error": samples.mean(terms.td_error),
+                "pred_value": samples.mean(terms.pred_value),
+                "target_value": samples.mean(terms.target_value),
             }
         )
 
@@ -450,6 +452,14 @@ class CQLLoss(LossModule):
         "loss_actor_bc": ("actor_network",),
         "loss_cql": ("qvalue_network",),
         "loss_alpha_prime": ("qvalue_network", "log_alpha_prime"),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "temperature": {"above": 0},
+        "num_random": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -739,17 +749,18 @@ class CQLLoss(LossModule):
             log_alpha_prime=self.log_alpha_prime if self.with_lagrange else None,
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-            "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-            "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
-            "loss_actor_bc": self._reduce_loss(terms.loss_actor_bc, tensordict),
-            "loss_cql": self._reduce_loss(terms.loss_cql, tensordict),
+            "loss_actor": samples.reduced(terms.loss_actor),
+            "loss_qvalue": samples.reduced(terms.loss_qvalue),
+            "loss_alpha": samples.reduced(terms.loss_alpha),
+            "loss_actor_bc": samples.reduced(terms.loss_actor_bc),
+            "loss_cql": samples.reduced(terms.loss_cql),
             "alpha": torch.as_tensor(terms.alpha),
-            "entropy": self._mean(terms.entropy, tensordict),
+            "entropy": samples.mean(terms.entropy),
         }
         if terms.loss_alpha_prime is not None:
-            outputs["loss_alpha_prime"] = self._reduce_loss(terms.loss_alpha_prime, tensordict)
+            outputs["loss_alpha_prime"] = samples.reduced(terms.loss_alpha_prime)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9819fc86081b8371e98670c33b0b7d1e620c0a63557e57939efe8276afb3a3e8
+# specgen: sha256=210a2a1ec5fe90da9d285d5f1670c12a164a81decf6bfc9690e9977599decdea
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -165,6 +166,12 @@ class CrossQLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
     }
     evaluated_networks: ClassVar[Sequence[str]] = ("qvalue_network",)
     out_keys: ClassVar[list[str]] = [
@@ -372,18 +379,19 @@ class CrossQLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("qvalue"):
             qvalue_terms = self._cross_q_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
             outputs["td_error"] = qvalue_terms.td_error
         if self._wants("actor"):
             actor_terms = self._cross_q_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
             outputs["log_prob"] = actor_terms.log_prob
         return self._outputs(outputs)
 

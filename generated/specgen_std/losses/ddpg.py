@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1385d606b3c7a5b3ea9c1c09f647acf9afa1dd5df7647594d784248cc3c509e3
+# specgen: sha256=229b9e05b35edc1dc4ba36ae261637b22741b4bd6cac98889443f78e3de6c195
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -276,11 +276,12 @@ class DDPGLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("value"):
             value_terms = self._ddpg_value_terms(tensordict)
             self._write(tensordict, keys.priority, value_terms.priority)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
             outputs["pred_value"] = value_terms.pred_value
             outputs["target_value"] = value_terms.target_value
             outputs["pred_value_max"] = torch.as_tensor(value_terms.pred_value_max)
@@ -288,7 +289,7 @@ class DDPGLoss(LossModule):
             outputs["td_error"] = value_terms.td_error
         if self._wants("actor"):
             actor_terms = self._ddpg_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
         return self._outputs(outputs)
 
     def loss_actor(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fa7dc5f64cbafd2bef70184e201632b3c078bb3c20c65f95e6a977bd22f38b06
+# specgen: sha256=c08ddf40199c681ba8f7eff26e9860809774b65ea07327bb9e01e0143771c2a3
 """Decision transformers."""
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -134,7 +135,8 @@ class DTLoss(LossModule):
             actor_network_now, self._read(tensordict, keys.action_target, "action_target"),
             loss_function=self.loss_function,
         )
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 
@@ -219,6 +221,12 @@ class OnlineDTLoss(LossModule):
         "loss_log_likelihood": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
 
@@ -347,13 +355,14 @@ class OnlineDTLoss(LossModule):
             target_entropy=self.target_entropy if not self.fixed_alpha else None,
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_log_likelihood": self._reduce_loss(terms.loss_log_likelihood, tensordict),
-                "loss_entropy": self._reduce_loss(terms.loss_entropy, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "loss_log_likelihood": samples.reduced(terms.loss_log_likelihood),
+                "loss_entropy": samples.reduced(terms.loss_entropy),
+                "loss_alpha": samples.reduced(terms.loss_alpha),
                 "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
+                "entropy": samples.mean(terms.entropy),
             }
         )
 

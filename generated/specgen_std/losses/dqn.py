@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5209891dd049deace3f7d0d92aaad619ad8a9ae16e646f42d333879d852c3c23
+# specgen: sha256=aba8a625a0f59409b62c86dc3447a88b9961bc27f5b83af5caf70acbd928f9b8
 """Deep Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -198,7 +199,8 @@ class DQNLoss(LossModule):
             self._value_estimate(tensordict), loss_function=self.loss_function,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 
@@ -313,6 +315,7 @@ class DistributionalDQNLoss(LossModule):
         "action_value": 2,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value_network",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0, "at_most": 1}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value_network: TensorDictModuleBase
@@ -410,7 +413,8 @@ class DistributionalDQNLoss(LossModule):
             gamma=self.gamma,
         )
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 

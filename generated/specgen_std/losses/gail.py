@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b80d31ec5e31cce8123767b6be81644589f3fc00de8484cca0d623c9fde8753c
+# specgen: sha256=83d7a495e231978432f2d37c4f4c8302c70a719ed5376a32d6414942a9f99748
 """Imitation by a discriminator of experts."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -123,6 +124,7 @@ class GAILLoss(LossModule):
         "discriminator_pred": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("discriminator_network",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gp_lambda": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss", "gp_loss"]
 
     discriminator_network: TensorDictModuleBase
@@ -251,11 +253,12 @@ class GAILLoss(LossModule):
             use_grad_penalty=self.use_grad_penalty,
             gp_lambda=self.gp_lambda,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss": self._reduce_loss(terms.loss, tensordict),
+            "loss": samples.reduced(terms.loss),
         }
         if terms.gp_loss is not None:
-            outputs["gp_loss"] = self._mean(terms.gp_loss, tensordict)
+            outputs["gp_loss"] = samples.mean(terms.gp_loss)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ae5ededbfc110bb6a58283a6ec117dcc7f7a6c5304e4b0b38422885d65d46924
+# specgen: sha256=9d4f02073a79d176fdf28206058072340ab46ec235b5ba849cdad939065c863c
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -201,6 +202,16 @@ class GRPOLoss(LossModule):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -420,32 +431,33 @@ class GRPOLoss(LossModule):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:
@@ -635,6 +647,16 @@ class DAPO(GRPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -854,32 +876,33 @@ class DAPO(GRPOLoss):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:
@@ -1071,6 +1094,16 @@ class CISPOLoss(GRPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
+        "kl_mask_threshold": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0},
+        "kl_to_inference_coeff": {"at_least": 0},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -1291,32 +1324,33 @@ class CISPOLoss(GRPOLoss):
             kl_to_ref_coeff=self.kl_to_ref_coeff,
             kl_to_inference_coeff=self.kl_to_inference_coeff,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_objective": self._reduce_loss(
-                terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            "loss_objective": samples.reduced(
+                terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
             ),
-            "clip_fraction": self._mean(terms.clip_fraction, tensordict, terms.mask),
-            "kl_approx": self._mean(terms.kl_approx, tensordict, terms.mask),
+            "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
+            "kl_approx": samples.mean(terms.kl_approx, terms.mask),
             "ESS": torch.as_tensor(terms.ESS),
         }
         if terms.loss_entropy is not None:
-            outputs["loss_entropy"] = self._reduce_loss(
-                terms.loss_entropy, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_entropy"] = samples.reduced(
+                terms.loss_entropy, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(
-                terms.loss_kl_to_ref, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_ref"] = samples.reduced(
+                terms.loss_kl_to_ref, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.loss_kl_to_inference is not None:
-            outputs["loss_kl_to_inference"] = self._reduce_loss(
-                terms.loss_kl_to_inference, tensordict, terms.mask, first=self.means_first[self.aggregation]
+            outputs["loss_kl_to_inference"] = samples.reduced(
+                terms.loss_kl_to_inference, terms.mask, first=self.means_first[self.aggregation]
             )
         if terms.entropy is not None:
-            outputs["entropy"] = self._mean(terms.entropy, tensordict, terms.mask)
+            outputs["entropy"] = samples.mean(terms.entropy, terms.mask)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict, terms.mask)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref, terms.mask)
         if terms.kl_to_inference is not None:
-            outputs["kl_to_inference"] = self._mean(terms.kl_to_inference, tensordict, terms.mask)
+            outputs["kl_to_inference"] = samples.mean(terms.kl_to_inference, terms.mask)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b8ed5689a0a2526bf76d9328f8dae36e63836dace9256d74acd6181cb0f51102
+# specgen: sha256=10aecd67aeaa3d629901f9bd778d272dcd98efce4e5cbf498a1d93f465181c25
 """Implicit Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -156,6 +157,11 @@ class IQLLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "temperature": {"at_least": 0},
+        "expectile": {"at_least": 0, "at_most": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -313,16 +319,17 @@ class IQLLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._iql_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_value"] = samples.reduced(actor_terms.loss_value)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("qvalue"):
             qvalue_terms = self._iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -511,6 +518,11 @@ class DiscreteIQLLoss(IQLLoss):
         "loss_qvalue": ("qvalue_network",),
         "loss_value": ("value_network",),
     }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "temperature": {"at_least": 0},
+        "expectile": {"at_least": 0, "at_most": 1},
+    }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(
@@ -688,16 +700,17 @@ class DiscreteIQLLoss(IQLLoss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._discrete_iql_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_value"] = self._reduce_loss(actor_terms.loss_value, tensordict)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_value"] = samples.reduced(actor_terms.loss_value)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("qvalue"):
             qvalue_terms = self._discrete_iql_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f92c8cfaba6111dc69b1d727be2e24a66fa6c214f4cfdbd94dec5bdff59d51da
+# specgen: sha256=f02635a000de00d9ec850674e582392989bb277754a85587d0283467d9b9b08f
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -64,7 +65,7 @@ class MAPPOObjectiveTerms(NamedTuple):
 def mappo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> MAPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -86,6 +87,8 @@ def mappo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -111,16 +114,24 @@ def mappo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.MAPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
@@ -128,7 +139,7 @@ def mappo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -263,6 +274,16 @@ class MAPPOLoss(ClipPPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -527,6 +548,7 @@ class MAPPOLoss(ClipPPOLoss):
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            delay_actor=self.delay_actor,
             max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
@@ -570,26 +592,27 @@ class MAPPOLoss(ClipPPOLoss):
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._mappo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._mappo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -651,7 +674,7 @@ class IPPOObjectiveTerms(NamedTuple):
 def ippo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> IPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -673,6 +696,8 @@ def ippo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -698,16 +723,24 @@ def ippo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.IPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.IPPOLoss.metrics
     with torch.no_grad():
@@ -715,7 +748,7 @@ def ippo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -849,6 +882,16 @@ class IPPOLoss(MAPPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -1113,6 +1156,7 @@ class IPPOLoss(MAPPOLoss):
             entropy_coeff=self.entropy_coeff,
             normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
+            delay_actor=self.delay_actor,
             max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
@@ -1156,26 +1200,27 @@ class IPPOLoss(MAPPOLoss):
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
         if self.training and self.value_norm is not None:
             self.value_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ippo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._ippo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3b87a9b3f34e0640674ee8b249b35e34570d424ad6138bc44a9f0da321b26b79
+# specgen: sha256=3a00be2918d0ce0ade70798c435699c3622d3287ff7f4deabd918243bb6bb8e9
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -168,6 +169,12 @@ class A2CLoss(LossModule):
         "loss_objective": ("actor_network",),
         "loss_critic": ("critic_network",),
         "loss_entropy": ("actor_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -371,19 +378,20 @@ class A2CLoss(LossModule):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._a2_c_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._a2_c_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -532,6 +540,7 @@ class ReinforceLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_value": ("critic_network",),
     }
+    ranges: ClassVar[Mapping[str, Limits]] = {"clip_value": {"above": 0}}
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_value", "value_clip_fraction"]
     parts: ClassVar[Mapping[str, LossPart]] = {
         "actor": LossPart(
@@ -682,15 +691,16 @@ class ReinforceLoss(LossModule):
                 *([keys.value_target] if self._wants("value") else []),
             ],
         )
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._reinforce_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
         if self._wants("value"):
             value_terms = self._reinforce_value_terms(tensordict)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
             if value_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(value_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(value_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f9debc9aca4f947a65a164cf8d393811de9ebe5cbf18a27117dd5b0c365298ff
+# specgen: sha256=f4e03606d2b31ee27fb2afdf8f509b115386aad66caece24996d3a542d5c270a
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -54,7 +55,7 @@ class PPOObjectiveTerms(NamedTuple):
 def ppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None,
 ) -> PPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx` and `entropy` of `PPOLoss`, one value per sample.
@@ -75,6 +76,8 @@ def ppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
     """
     # losses.PPOLoss.let
@@ -97,13 +100,17 @@ def ppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
@@ -230,6 +237,13 @@ class PPOLoss(LossModule):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -456,7 +470,7 @@ class PPOLoss(LossModule):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio,
         )
 
     def _ppo_critic_terms(self, tensordict: TensorDictBase) -> PPOCriticTerms:
@@ -488,22 +502,23 @@ class PPOLoss(LossModule):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._ppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._ppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -565,7 +580,7 @@ class ClipPPOObjectiveTerms(NamedTuple):
 def clip_ppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, advantage: Tensor, sample_log_prob: Tensor,
     mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool, entropy_coeff: Tensor,
-    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
+    normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int], delay_actor: bool,
     max_importance_ratio: Tensor | None, clip_epsilon_low: Tensor, clip_epsilon_high: Tensor,
 ) -> ClipPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `clip_fraction`, `ESS`, `max_ratio` and
@@ -587,6 +602,8 @@ def clip_ppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         clip_epsilon_low: how much likelier an action may become while it still pays, or how much less
             likely and how much likelier.
@@ -612,16 +629,24 @@ def clip_ppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    weight: Tensor | None = None
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     near_step = torch.clamp(step, torch.log1p(-clip_epsilon_low), torch.log1p(clip_epsilon_high))
+    near_log_ratio = (
+        near_step + not_none(weight) if delay_actor or max_importance_ratio is not None else near_step
+    )
     # losses.ClipPPOLoss.terms
-    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_step + weight) * gain)
+    loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
@@ -629,7 +654,7 @@ def clip_ppo_objective(
         entropy = not_none(H).detach() if entropy_bonus else None
         clip_fraction = near_step != step
         ESS = torch.exp(
-            2 * sample_logsumexp(step + weight, mask) - sample_logsumexp(2 * (step + weight), mask)
+            2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
         ) / count.to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
@@ -755,6 +780,16 @@ class ClipPPOLoss(PPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "clip_epsilon": {"at_least": 0, "below": 1},
+        "clip_epsilon_low": {"at_least": 0, "below": 1},
+        "clip_epsilon_high": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -1004,7 +1039,7 @@ class ClipPPOLoss(PPOLoss):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio,
             clip_epsilon_low=coefficient_part(self, "clip_epsilon", "low"),
             clip_epsilon_high=coefficient_part(self, "clip_epsilon", "high"),
         )
@@ -1040,26 +1075,27 @@ class ClipPPOLoss(PPOLoss):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._clip_ppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
-            outputs["clip_fraction"] = self._mean(objective_terms.clip_fraction, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
+            outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
-            outputs["mean_ratio"] = self._mean(objective_terms.mean_ratio, tensordict)
+            outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._clip_ppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -1118,7 +1154,8 @@ def klpenppo_objective(
     log_p: Tensor, H_parts: Tensor | None, old: Tensor, divergence: Tensor, advantage: Tensor,
     sample_log_prob: Tensor, mask: Tensor | None, advantage_norm: ValueNorm | None, *, entropy_bonus: bool,
     entropy_coeff: Tensor, normalize_advantage: bool, normalize_advantage_exclude_dims: Sequence[int],
-    max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float, decrement: float,
+    delay_actor: bool, max_importance_ratio: Tensor | None, dtarg: float, beta: Tensor, increment: float,
+    decrement: float,
 ) -> KLPENPPOObjectiveTerms:
     """`loss_objective`, `loss_entropy`, `kl_approx`, `entropy`, `kl` and `next_beta` of `KLPENPPOLoss`,
     one value per sample.
@@ -1140,6 +1177,8 @@ def klpenppo_objective(
         normalize_advantage: give the advantages of a batch mean 0 and deviation 1.
         normalize_advantage_exclude_dims: dimensions of the advantage whose entries are normalized each
             by itself.
+        delay_actor: measure steps from a target copy of the policy, which a `SoftUpdate` or
+            `HardUpdate` moves.
         max_importance_ratio: what the weight of an action is at most; None for any weight.
         dtarg: how far the policy is to move.
         beta: the weight of the penalty, at first.
@@ -1166,13 +1205,17 @@ def klpenppo_objective(
     with torch.no_grad():
         H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
-    drift = old - sample_log_prob
-    weight = (
-        torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
-        if max_importance_ratio is not None
-        else drift
-    )
-    ratio = torch.exp(step + weight)
+    if max_importance_ratio is not None or delay_actor:
+        drift = old - sample_log_prob
+        weight = (
+            torch.minimum(drift, torch.log(max_importance_ratio) - step.detach())
+            if max_importance_ratio is not None
+            else drift
+        )
+        log_ratio = step + weight
+    else:
+        log_ratio = step
+    ratio = torch.exp(log_ratio)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
     loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
@@ -1315,6 +1358,18 @@ class KLPENPPOLoss(PPOLoss):
         "loss_objective": ("actor_network",),
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "critic_coeff": {"at_least": 0},
+        "clip_value": {"above": 0},
+        "samples_mc_entropy": {"at_least": 1},
+        "entropy_coeff": {"at_least": 0},
+        "max_importance_ratio": {"above": 0},
+        "dtarg": {"above": 0},
+        "beta": {"at_least": 0},
+        "increment": {"at_least": 1},
+        "decrement": {"at_most": 1, "above": 0},
+        "samples_mc_kl": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_objective",
@@ -1576,8 +1631,8 @@ class KLPENPPOLoss(PPOLoss):
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
             normalize_advantage_exclude_dims=self.normalize_advantage_exclude_dims,
-            max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg, beta=self.beta.clone(),
-            increment=self.increment, decrement=self.decrement,
+            delay_actor=self.delay_actor, max_importance_ratio=self.max_importance_ratio, dtarg=self.dtarg,
+            beta=self.beta.clone(), increment=self.increment, decrement=self.decrement,
         )
 
     def _klpenppo_critic_terms(self, tensordict: TensorDictBase) -> KLPENPPOCriticTerms:
@@ -1611,25 +1666,26 @@ class KLPENPPOLoss(PPOLoss):
         )
         if self.training and self.advantage_norm is not None and tensordict is not given:
             self.advantage_norm.update(self._counted(tensordict, keys.value_target, "value_target"))
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         adapted: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._klpenppo_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["kl"] = objective_terms.kl
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
             adapted["beta"] = objective_terms.next_beta
         if self._wants("critic"):
             critic_terms = self._klpenppo_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         if self.training:
             for name, value in adapted.items():
                 adapt(self, name, value)

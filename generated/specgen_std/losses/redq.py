@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1f7ad85d1853e7459be6fc7f2155649257937bf72f4c62a02df25465054f6305
+# specgen: sha256=1ab4791270f8413ac384ef10f766820c75955bdade9cc1baef139cc9008c74d5
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -148,6 +149,13 @@ class REDQLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "sub_sample_len": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -340,13 +348,14 @@ class REDQLoss(LossModule):
             log_alpha=read_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
         )
         self._write(tensordict, keys.priority, terms.priority)
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_actor": self._reduce_loss(terms.loss_actor, tensordict),
-                "loss_qvalue": self._reduce_loss(terms.loss_qvalue, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "loss_actor": samples.reduced(terms.loss_actor),
+                "loss_qvalue": samples.reduced(terms.loss_qvalue),
+                "loss_alpha": samples.reduced(terms.loss_alpha),
                 "alpha": torch.as_tensor(terms.alpha),
-                "entropy": self._mean(terms.entropy, tensordict),
+                "entropy": samples.mean(terms.entropy),
                 "state_action_value_actor": terms.state_action_value_actor,
                 "action_log_prob_actor": terms.action_log_prob_actor,
                 "next_state_value": terms.next_state_value,

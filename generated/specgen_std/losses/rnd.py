@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c03f6e44ecb10c69309c6d910d08bfca1fa47b5484f14776bea50cbdc9fdd123
+# specgen: sha256=a28a6890a9df2ac4935e4f143bc9497784c168859e5a61815da6811b9bc7bf0b
 """Random network distillation."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
 
 __all__ = ["RNDLoss", "RNDLossOutput", "RNDLossTerms"]
@@ -94,6 +95,10 @@ class RNDLoss(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "observation": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss_predictor": ("predictor_network",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "obs_clip": {"above": 0},
+        "update_fraction": {"at_least": 0, "at_most": 1},
+    }
     out_keys: ClassVar[list[str]] = ["loss_predictor", "prediction_error"]
 
     predictor_network: nn.Module
@@ -167,11 +172,10 @@ class RNDLoss(LossModule):
             self._read(tensordict, keys.observation, "observation"), self._mask(tensordict),
             obs_rms=self.obs_rms, obs_clip=self.obs_clip,
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_predictor": self._reduce_loss(
-                    terms.loss_predictor, tensordict, terms.loss_predictor_mask
-                ),
+                "loss_predictor": samples.reduced(terms.loss_predictor, terms.loss_predictor_mask),
                 "prediction_error": terms.prediction_error,
             }
         )

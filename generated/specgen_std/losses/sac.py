@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=035afb0fe136c834cf8a24b2c56e42ec7cb0c2c5d27245d9e09455cb6eaf547a
+# specgen: sha256=32eaa75111d514aee0b7638c7a523f6305269b28cc7d65d372acd73ae8900356
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -201,6 +202,12 @@ class SACLoss(LossModule):
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
         "loss_value": ("value_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -489,20 +496,21 @@ class SACLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("qvalue"):
             qvalue_terms = self._sac_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         if self._wants("actor"):
             actor_terms = self._sac_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("value"):
             value_terms = self._sac_value_terms(tensordict)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
@@ -693,6 +701,13 @@ class DiscreteSACLoss(LossModule):
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
         "loss_alpha": ("log_alpha",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "alpha_init": {"above": 0},
+        "min_alpha": {"above": 0},
+        "max_alpha": {"above": 0},
+        "num_actions": {"at_least": 1},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -918,17 +933,18 @@ class DiscreteSACLoss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("qvalue"):
             qvalue_terms = self._discrete_sac_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
         if self._wants("actor"):
             actor_terms = self._discrete_sac_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["loss_alpha"] = self._reduce_loss(actor_terms.loss_alpha, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
             outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=96ad1c79ed83067628bc27ea8c2346496dcc0762a73905561822911402f8f743
+# specgen: sha256=bea7a211c3ba8b93d587b41b261f8bde117dab92291c6d72561e197b4dd42eaa
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -137,6 +138,7 @@ class SFTLoss(LossModule):
         "loss_sft": ("actor_network",),
         "loss_kl_to_ref": ("actor_network",),
     }
+    ranges: ClassVar[Mapping[str, Limits]] = {"kl_to_ref_coeff": {"at_least": 0}, "beta": {"above": 0}}
     reads_rows = True
     out_keys: ClassVar[list[str]] = ["loss_sft", "loss_kl_to_ref", "kl_to_ref"]
 
@@ -256,13 +258,14 @@ class SFTLoss(LossModule):
             loss_function=self.loss_function,
             beta=self.beta,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_sft": self._reduce_loss(terms.loss_sft, tensordict),
+            "loss_sft": samples.reduced(terms.loss_sft),
         }
         if terms.loss_kl_to_ref is not None:
-            outputs["loss_kl_to_ref"] = self._reduce_loss(terms.loss_kl_to_ref, tensordict)
+            outputs["loss_kl_to_ref"] = samples.reduced(terms.loss_kl_to_ref)
         if terms.kl_to_ref is not None:
-            outputs["kl_to_ref"] = self._mean(terms.kl_to_ref, tensordict)
+            outputs["kl_to_ref"] = samples.mean(terms.kl_to_ref)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

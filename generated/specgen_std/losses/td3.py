@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=df1f3a93e89a808d3774313e01c6ab314b8e79f08dddeab3a12cc5abcc69fcff
+# specgen: sha256=382cbc1e9c6a971b79f5e73794477a06a71b0c3baec2c42cff9e3135cd54b02c
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -159,6 +160,11 @@ class TD3Loss(LossModule):
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "policy_noise": {"at_least": 0},
+        "noise_clip": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -328,15 +334,16 @@ class TD3Loss(LossModule):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._td3_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
         if self._wants("qvalue"):
             qvalue_terms = self._td3_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value
@@ -522,6 +529,12 @@ class TD3BCLoss(TD3Loss):
     trained: ClassVar[Mapping[str, Sequence[str]]] = {
         "loss_actor": ("actor_network",),
         "loss_qvalue": ("qvalue_network",),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "num_qvalue_nets": {"at_least": 1},
+        "policy_noise": {"at_least": 0},
+        "noise_clip": {"at_least": 0},
+        "alpha": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -711,17 +724,18 @@ class TD3BCLoss(TD3Loss):
             KeyError: if something that the loss reads is missing.
         """
         keys = self.tensor_keys
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._td3_bc_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
-            outputs["bc_loss"] = self._mean(actor_terms.bc_loss, tensordict)
+            outputs["bc_loss"] = samples.mean(actor_terms.bc_loss)
             outputs["lmbd"] = torch.as_tensor(actor_terms.lmbd)
         if self._wants("qvalue"):
             qvalue_terms = self._td3_bc_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)
-            outputs["loss_qvalue"] = self._reduce_loss(qvalue_terms.loss_qvalue, tensordict)
+            outputs["loss_qvalue"] = samples.reduced(qvalue_terms.loss_qvalue)
             outputs["pred_value"] = qvalue_terms.pred_value
             outputs["next_state_value"] = qvalue_terms.next_state_value
             outputs["target_value"] = qvalue_terms.target_value

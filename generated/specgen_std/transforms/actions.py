@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=342e7f46fa2810c38ee7b7dcce0d5feafb6538e9ffeddc8f2179075a4b6186b7
+# specgen: sha256=5baa5250690c819fac9590188fdce6cb9c4b5173b15f6072186b81ab9f1838fd
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -49,41 +49,62 @@ class FlattenActionInverseKeys(NamedTuple):
     flat: NestedKey
 
 
-def flatten_action_map(first_dim: int, last_dim: int, taken: Tensor) -> Tensor:
+def flatten_action_map(first_dim: int, last_dim: int, taken_rank: int, taken: Tensor) -> Tensor:
     """`shown` at any moment.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        taken_rank: how many dimensions `taken` has, without the batch's.
         taken: any dtype [*batch, ...].
     """
     # transforms.FlattenAction.map
-    return taken.flatten(first_dim, last_dim)
+    return taken.flatten(
+        first_dim if first_dim < 0 else first_dim - taken_rank,
+        last_dim if last_dim < 0 else last_dim - taken_rank,
+    )
 
 
-def flatten_action_outer_flat(first_dim: int, last_dim: int, action: Tensor) -> Tensor:
+def flatten_action_outer_flat(first_dim: int, last_dim: int, action_rank: int, action: Tensor) -> Tensor:
     """`flat`, of what the environment takes.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        action_rank: how many dimensions `action` has, without the batch's.
         action: any dtype [*batch, ...].
     """
     # transforms.FlattenAction.out
-    return action.flatten(first_dim, last_dim)
+    return action.flatten(
+        first_dim if first_dim < 0 else first_dim - action_rank,
+        last_dim if last_dim < 0 else last_dim - action_rank,
+    )
 
 
-def flatten_action_inverse(first_dim: int, last_dim: int, action: Tensor, flat: Tensor) -> Tensor:
+def flatten_action_inverse(
+    first_dim: int, last_dim: int, action_rank: int, action: Tensor, flat: Tensor
+) -> Tensor:
     """`action`, as the environment takes it.
 
     Args:
         first_dim: the first of them, counted from the end.
         last_dim: the last of them, counted from the end.
+        action_rank: how many dimensions `action` has, without the batch's.
         action: any dtype [*batch, ...], read for its shape and dtype only.
         flat: any dtype [*batch, ...].
     """
     # transforms.FlattenAction.inverse
-    return torch.unflatten(flat, last_dim, action.shape[first_dim : last_dim + 1 or None])
+    return torch.unflatten(
+        flat,
+        last_dim if last_dim < 0 else last_dim - action_rank,
+        action.shape[
+            first_dim if first_dim < 0 else first_dim - action_rank : (
+                last_dim if last_dim < 0 else last_dim - action_rank
+            )
+            + 1
+            or None
+        ],
+    )
 
 
 class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKeys]):
@@ -115,30 +136,33 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
     def __init__(
         self, first_dim: int = -2, last_dim: int = -1, in_keys_inv: Sequence[NestedKey] | None = None,
         out_keys_inv: Sequence[NestedKey] | None = None, in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None, allow_positive_dim: bool = False,
     ) -> None:
         """Let the policy write one axis where the environment takes several that lie side by side.
 
         Args:
-            first_dim: the first of them, counted from the end; <= -1.
-            last_dim: the last of them, counted from the end; <= -1.
+            first_dim: the first of them, counted from the end; <= -1 unless `allow_positive_dim`.
+            last_dim: the last of them, counted from the end; <= -1 unless `allow_positive_dim`.
             in_keys_inv: the keys that it works on (default: `action`).
             out_keys_inv: the keys of `flat`, one for each input (default: `in_keys_inv`).
             in_keys: the keys that it works on (default: none; they are of recorded data).
             out_keys: the keys of `shown`, one for each input (default: `in_keys`).
+            allow_positive_dim: whether both may count from the first axis behind the batch.
 
         Raises:
-            ValueError: if `first_dim` is not <= -1, or `last_dim` is not <= -1.
+            ValueError: if `first_dim` is not <= -1 unless `allow_positive_dim`, or `last_dim` is not <= -1
+                unless `allow_positive_dim`.
         """
         super().__init__(
             in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, in_keys=in_keys, out_keys=out_keys
         )
-        if not first_dim <= -1:
-            raise ValueError(f"first_dim must be <= -1, got {first_dim}")
+        if not allow_positive_dim and not first_dim <= -1:
+            raise ValueError(f"first_dim must be <= -1 unless allow_positive_dim, got {first_dim}")
         self.first_dim = first_dim
-        if not last_dim <= -1:
-            raise ValueError(f"last_dim must be <= -1, got {last_dim}")
+        if not allow_positive_dim and not last_dim <= -1:
+            raise ValueError(f"last_dim must be <= -1 unless allow_positive_dim, got {last_dim}")
         self.last_dim = last_dim
+        self.allow_positive_dim = allow_positive_dim
 
     def _bind(self, env: EnvBase | None) -> list[FlattenActionKeys]:
         taken = [] if env is not None else self._select(env, self._in_keys or [], (), ANY_DTYPES)
@@ -150,8 +174,15 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
         flat = self._named(self._out_keys_inv, action, "out_keys_inv")
         return [FlattenActionInverseKeys(*keys) for keys in zip(action, flat, strict=True)]
 
-    def _apply_transform(self, taken: Tensor) -> Tensor:
-        return flatten_action_map(self.first_dim, self.last_dim, taken)
+    def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
+        seen = self._as_before(tensordict)
+        for key in self.keys:
+            if tolerant and self._lacks(seen, key.taken):
+                continue
+            taken = self._require(seen, key.taken)
+            shown = flatten_action_map(self.first_dim, self.last_dim, self._rank(key.taken), taken)
+            self._write(tensordict, key.shown, shown)
+        return tensordict
 
     def _inverse_map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
         outer_tensordict = self._as_taken(tensordict)
@@ -159,7 +190,9 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
             if tolerant and self._lacks(outer_tensordict, key.flat):
                 continue
             flat = self._require(outer_tensordict, key.flat)
-            action = flatten_action_inverse(self.first_dim, self.last_dim, self._inner(key.action), flat)
+            action = flatten_action_inverse(
+                self.first_dim, self.last_dim, self._inner_rank(key.action), self._inner(key.action), flat
+            )
             self._write(tensordict, key.action, action)
         return tensordict
 
@@ -169,7 +202,7 @@ class FlattenAction(GeneratedTransform[FlattenActionKeys, FlattenActionInverseKe
             key.action,
             key.flat,
             "structural",
-            partial(flatten_action_outer_flat, self.first_dim, self.last_dim),
+            partial(flatten_action_outer_flat, self.first_dim, self.last_dim, self._inner_rank(key.action)),
         )
         return specs
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=20af40c8d2e3a3060076c3d0ca51b48292d3063ece798e7c5320102e2c74746a
+# specgen: sha256=d8ca7b6fe80c627a0495942446c739e95548f07ee9304c9a7a4e4abee3427490
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class EndOfLifeTransformKeys(NamedTuple):
     done: NestedKey
     lives: NestedKey
     """how many are left"""
+    over: NestedKey
+    """that an episode is over"""
     eol: NestedKey
     """a life was lost in this step"""
 
@@ -45,18 +47,18 @@ def end_of_life_transform_reset(done: Tensor) -> Tensor:
 
 
 def end_of_life_transform_step(
-    done_rank: int, lives: Tensor, next_done: Tensor, next_lives: Tensor
+    done_rank: int, lives: Tensor, next_lives: Tensor, next_over: Tensor
 ) -> Tensor:
     """`eol` after a step.
 
     Args:
         done_rank: how many dimensions `done` has, without the batch's.
         lives: int64 [*batch], before the step.
-        next_done: bool [*batch, ...], after the step.
         next_lives: int64 [*batch], after the step.
+        next_over: bool [*batch, ...], after the step.
     """
     # transforms.EndOfLifeTransform.step
-    return (next_lives < lives)[(..., *(None,) * done_rank)] | next_done
+    return (next_lives < lives)[(..., *(None,) * done_rank)] | next_over
 
 
 class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
@@ -65,6 +67,7 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
     Reads, for the done flag of every root-most done set:
         `done`, bool [*batch, ...]
         `lives`, int64 [*batch]: how many are left
+        `over`, bool [*batch, ...]: that an episode is over
 
     Writes, for each of them:
         `eol`, bool: a life was lost in this step
@@ -72,30 +75,35 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
 
     _writes = ("eol",)
     _recalls_inputs = ("lives",)
-    _beside: ClassVar[Mapping[str, str]] = {"eol": "done"}
+    _beside: ClassVar[Mapping[str, str]] = {"eol": "done", "over": "done"}
     _logical = True
     _shapes: ClassVar[Mapping[str, str]] = {"lives": ""}
     _sequential = True
 
-    def __init__(self, eol_key: str = "end_of_life", lives_key: NestedKey = "lives") -> None:
+    def __init__(
+        self, eol_key: str = "end_of_life", lives_key: NestedKey = "lives", done_key: NestedKey = "done"
+    ) -> None:
         """Tell where a life was lost, or the episode is over.
 
         Args:
             eol_key: the name of `eol`.
             lives_key: the key of `lives`.
+            done_key: the key of `over`, beside `done`.
 
         Raises:
-            ValueError: if `eol_key` is no name.
+            ValueError: if `eol_key` or `done_key` is no name.
         """
         super().__init__()
         self.lives_key = normal_key(lives_key)
+        self.done_key = leaf_name(done_key, "done_key")
         self.eol_key = leaf_name(eol_key, "eol_key")
 
     def _bind(self, env: EnvBase | None) -> list[EndOfLifeTransformKeys]:
         done = self._select(env, None, ("env.done",), (torch.bool,))
         lives = self._checked(env, [self.lives_key] * len(done), (torch.int64,))
+        over = self._checked(env, [sibling(key, self.done_key) for key in done], (torch.bool,))
         eol = [sibling(key, self.eol_key) for key in done]
-        return [EndOfLifeTransformKeys(*keys) for keys in zip(done, lives, eol, strict=True)]
+        return [EndOfLifeTransformKeys(*keys) for keys in zip(done, lives, over, eol, strict=True)]
 
     @property
     def eol_keys(self) -> list[NestedKey]:
@@ -120,9 +128,9 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for key in self.keys:
             lives = self._recall_input(tensordict, key.lives)
-            next_done = self._require(next_tensordict, key.done)
             next_lives = self._require(next_tensordict, key.lives)
-            next_eol = end_of_life_transform_step(self._rank(key.done), lives, next_done, next_lives)
+            next_over = self._require(next_tensordict, key.over)
+            next_eol = end_of_life_transform_step(self._rank(key.done), lives, next_lives, next_over)
             self._write(next_tensordict, key.eol, next_eol)
             self._stash(next_tensordict, key.lives)
         return next_tensordict

@@ -3,7 +3,7 @@
 from specgen_runtime.collectors.collector import Collector
 from specgen_runtime.collectors.local import MultiAsyncCollector, MultiSyncCollector
 from specgen_runtime.collectors.policies import load_weights
-from specgen_runtime.collectors.prepared import with_primers
+from specgen_runtime.collectors.prepared import with_primers, with_transform
 from specgen_runtime.collectors.ray import RayCollector
 from specgen_runtime.collectors.trajectories import split_trajectories
 from specgen_runtime.collectors.worker import WorkerLostError
@@ -17,4 +17,5 @@ __all__ = [
     "load_weights",
     "split_trajectories",
     "with_primers",
+    "with_transform",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "made_env",
     "made_policy",
     "refuse_contradictions",
+    "register_collector",
     "steps_of_batch",
     "storage_dims",
     "write_reset_masks",
@@ -93,12 +94,27 @@ def steps_of_batch(frames: int, environments: int) -> int:
     return steps
 
 
-def refuse_contradictions(*, split_trajs: Any, track_traj_ids: Any, same: Any, buffer: Any) -> None:
+def refuse_contradictions(
+    *, split_trajs: Any, track_traj_ids: Any, same: Any, buffer: Any, whole: Any, random: Any
+) -> None:
     """Refuse keywords that exclude each other, by a ValueError."""
     if split_trajs and not track_traj_ids:
         raise ValueError("split_trajs=True needs the numbers of trajectories: leave track_traj_ids")
     if same and buffer is not None:
         raise ValueError("return_same_td=True with a replay buffer: nothing is returned then")
+    if whole and (same or split_trajs or random or buffer is not None):
+        raise ValueError(
+            "whole_episodes=True gives batches of several lengths, of what the policy does: it goes without"
+            " return_same_td, split_trajs, init_random_frames and replay_buffer"
+        )
+
+
+def register_collector(collector: Any, *parts: Any) -> None:
+    """Tell the policy and the environment who calls them, where they ask for it."""
+    for part in parts:
+        register = getattr(part, "register_collector", None)
+        if callable(register):
+            register(collector)
 
 
 def write_reset_masks(env: EnvBase[Any], root: Any, index: Any) -> torch.Tensor:

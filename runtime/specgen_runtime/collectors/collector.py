@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -15,24 +14,25 @@ from specgen_runtime.collectors.arguments import (
     made_env,
     made_policy,
     refuse_contradictions,
+    register_collector,
     steps_of_batch,
     write_reset_masks,
 )
 from specgen_runtime.collectors.base import BaseCollector
-from specgen_runtime.collectors.policies import Weights, load_weights, placed_policy, policy_outputs
-from specgen_runtime.collectors.prepared import with_primers, with_step_limit
-from specgen_runtime.collectors.state import (
-    load_random_states,
-    new_episodes_seed,
-    plain_tensordict,
-    random_states,
-    tensordict_of,
+from specgen_runtime.collectors.policies import (
+    Weights,
+    compiled_policy,
+    load_weights,
+    placed_policy,
+    policy_outputs,
 )
-from specgen_runtime.collectors.trajectories import TrajectoryNumbers, ended
+from specgen_runtime.collectors.prepared import with_primers, with_step_limit
+from specgen_runtime.collectors.state import go_on_with, plain_tensordict, random_states, tensordict_of
+from specgen_runtime.collectors.trajectories import TrajectoryNumbers, ended, in_first_episodes
 from specgen_runtime.envs.base import D, EnvBase
 from specgen_runtime.envs.done import mark_truncated
 from specgen_runtime.envs.exploration import ExplorationType, set_exploration_type
-from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
+from specgen_runtime.envs.keys import MASK_KEY, TRAJECTORY_KEY, as_tuple
 from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.envs.rollout import RolloutOptions, run_rollout
 from specgen_runtime.typing import DEVICE_TYPING
@@ -65,6 +65,9 @@ class Collector(BaseCollector[D]):
         init_random_frames: how many transitions have random actions before the policy is asked, in whole batches. With a
             replay buffer these are counted by its `write_count`.
         reset_at_each_iter: begin each batch with new episodes.
+        whole_episodes: give one episode of each environment, from its beginning to its end, in each batch, whose last
+            dimension is as long as the longest of them, `T` at most. An environment whose episode is over waits for the
+            others, and repeats its last row; ``("collector", "mask")``, bool of the batch size, is False there.
         postproc: called with each batch, gives what the collector gives.
         split_trajs: give batches split by `split_trajectories`.
         track_traj_ids: number trajectories.
@@ -119,6 +122,7 @@ class Collector(BaseCollector[D]):
         max_frames_per_traj: int | None = None,
         init_random_frames: int | None = None,
         reset_at_each_iter: bool = False,
+        whole_episodes: bool = False,
         postproc: Callable[[Any], Any] | None = None,
         split_trajs: bool | None = None,
         track_traj_ids: bool = True,
@@ -161,32 +165,32 @@ class Collector(BaseCollector[D]):
         if set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
             raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")
         refuse_contradictions(
-            split_trajs=split_trajs, track_traj_ids=track_traj_ids, same=return_same_td, buffer=replay_buffer
+            split_trajs=split_trajs,
+            track_traj_ids=track_traj_ids,
+            same=return_same_td,
+            buffer=replay_buffer,
+            whole=whole_episodes,
+            random=init_random_frames,
         )
         self.n_env = env.batch_size.numel()
         self.frames_per_batch = steps_of_batch(frames_per_batch, self.n_env)
         self.requested_frames_per_batch = self.frames_per_batch * self.n_env
         self.init_random_frames = max(0, int(init_random_frames or 0))
-        self.reset_at_each_iter, self.set_truncated = bool(reset_at_each_iter), bool(set_truncated)
+        self.reset_at_each_iter, self.whole_episodes = bool(reset_at_each_iter), bool(whole_episodes)
+        self.set_truncated = bool(set_truncated)
         self.track_traj_ids, self.track_policy_version = bool(track_traj_ids), bool(track_policy_version)
         self.exploration_type = exploration_type
         self.return_same_td, self.compact_obs = bool(return_same_td), bool(compact_obs)
         self.trust_policy = bool(trust_policy)
         self.pre_collect_hook = pre_collect_hook
-        self._call = self.policy
+        self._call = compiled_policy(self.policy, compile_policy)
         here = env.device or torch.get_default_device()
         self._called_on = None if self.policy_device == here else self.policy_device
-        if compile_policy and self.policy is not None:
-            keywords = {} if compile_policy is True else dict(compile_policy)
-            self._call = torch.compile(self.policy, **keywords)
         self._numbers = TrajectoryNumbers(first_traj_id, traj_id_stride)
         self._root: Any = None
         self._outputs: dict[Any, torch.Tensor] | None = None
         self._same: Any = None
-        for each in (self.policy, self.env):
-            register = getattr(each, "register_collector", None)
-            if callable(register):
-                register(self)
+        register_collector(self, self.policy, self.env)
         self.closed = False
 
     # collecting
@@ -210,16 +214,17 @@ class Collector(BaseCollector[D]):
             self.frames_per_batch,
             None if self._draws_randomly() else self._call,
             any_stops=False,
+            all_stops=self.whole_episodes,
             tensordict=self._root,
             trust_policy=self.trust_policy,
             storing_device=self._moved_to(),
             policy_device=self._called_on,
-            goes_on=True,
+            goes_on=not self.whole_episodes,
         )
         self._root = None
         with set_exploration_type(self.exploration_type):
             batch = run_rollout(self.env, options)
-        self._root = options.following
+        self._root = None if self.whole_episodes else options.following
         if options.policy is None and self.policy is not None:
             self._add_policy_outputs(batch)
         return cast("D", self._completed(batch))
@@ -256,14 +261,16 @@ class Collector(BaseCollector[D]):
         if self.storing_device is not None and batch.device != self.storing_device:
             batch = batch.to(self.storing_device)
         added: dict[Any, Any] = {}
+        if self.whole_episodes:
+            added[MASK_KEY] = in_first_episodes(ended(batch, sets))
         if self.track_traj_ids:
-            numbers = self._numbers.numbered(ended(batch, sets))
-            added[TRAJECTORY_KEY] = numbers if batch.device is None else numbers.to(batch.device)
+            over = ended(batch, sets)
+            added[TRAJECTORY_KEY] = self._numbers.numbered(over & (not self.whole_episodes))
         if self.track_policy_version:
             version = torch.full(batch.batch_size, self.version, device=batch.device)
             added["policy_version"], added["next", "policy_version"] = version, version.clone()
         for key, value in added.items():
-            put_checked(batch, key, value)
+            put_checked(batch, key, value if batch.device is None else value.to(batch.device))
         if self.set_truncated:
             mark_truncated(batch, sets)
         if self.compact_obs:
@@ -369,14 +376,7 @@ class Collector(BaseCollector[D]):
         self._numbers.free = int(state_dict["traj_pool"]["traj_id"])
         self._numbers.current = state_dict["traj_ids"]
         self._root = tensordict_of(state_dict["root"], self.env.device)
-        random = state_dict["random_state"]
-        load_random_states(self.env, random)
-        if random["env"] is None and self.frames:
-            self.env.set_seed(new_episodes_seed(random, self.frames))
-            warnings.warn(
-                f"the state of {type(self.env).__name__} is outside its tensordicts: new episodes begin",
-                stacklevel=2,
-            )
+        go_on_with(self.env, state_dict["random_state"], self.frames)
 
     def shutdown(
         self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True

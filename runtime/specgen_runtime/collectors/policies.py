@@ -15,7 +15,7 @@ from specgen_runtime.collectors.state import load_random_states, random_states
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.rollout import RolloutOptions, policy_function
 
-__all__ = ["Weights", "load_weights", "placed_policy", "policy_outputs", "weights_of"]
+__all__ = ["Weights", "compiled_policy", "load_weights", "placed_policy", "policy_outputs", "weights_of"]
 
 Weights: TypeAlias = TensorDictBase | nn.Module | Mapping[str, torch.Tensor]
 """New weights of a policy: a tensordict of its parameters and buffers, a module like it, or a state dict."""
@@ -28,6 +28,13 @@ def placed_policy(policy: Any, device: torch.device | None) -> Any:
     if all(each.device == device for each in itertools.chain(policy.parameters(), policy.buffers())):
         return policy
     return copy.deepcopy(policy).to(device)
+
+
+def compiled_policy(policy: Any, options: bool | Mapping[str, Any] | None) -> Any:
+    """The policy run through `torch.compile`, whose keywords a dict of options has; itself where there are none."""
+    if not options or policy is None:
+        return policy
+    return torch.compile(policy, **({} if options is True else dict(options)))
 
 
 def weights_of(policy: Any) -> TensorDict:

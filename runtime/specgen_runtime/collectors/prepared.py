@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -13,19 +13,37 @@ from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.env import TransformedEnv
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import sibling
 from specgen_runtime.transforms.like import bounded_like, flag_like
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["StepLimit", "with_primers", "with_step_limit"]
+__all__ = ["StepLimit", "with_primers", "with_step_limit", "with_transform"]
 
 
 def with_primers(env: EnvBase[Any], policy: Any) -> EnvBase[Any]:
     """The environment with the primers that recurrent modules of a policy need."""
     primers = get_primers_from_module(policy, warn=False) if isinstance(policy, nn.Module) else None
     return env if primers is None else TransformedEnv(env, primers)
+
+
+def with_transform(
+    transform: Callable[[], Transform],
+    make_env: Callable[..., EnvBase[Any]],
+    *arguments: Any,
+    **keywords: Any,
+) -> EnvBase[Any]:
+    """An environment with a transform behind it; what `partial` makes of it can be sent to a worker.
+
+    Args:
+        transform: its class, or what makes it.
+        make_env: makes the environment, given the arguments and keywords.
+        *arguments: of it.
+        **keywords: of it.
+    """
+    return TransformedEnv(make_env(*arguments, **keywords), transform())
 
 
 def with_step_limit(env: EnvBase[Any], max_steps: int) -> EnvBase[Any]:

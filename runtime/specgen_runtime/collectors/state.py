@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ from specgen_runtime.envs.env_state import generator_states, set_generator_state
 from specgen_runtime.random_state import random_state, set_random_state
 
 __all__ = [
+    "go_on_with",
     "load_random_states",
-    "new_episodes_seed",
     "plain_tensordict",
     "random_states",
     "tensordict_of",
@@ -53,7 +54,23 @@ def load_random_states(env: EnvBase[Any], states: Mapping[str, Any]) -> None:
         set_generator_states(env, states["env"])
 
 
-def new_episodes_seed(states: Mapping[str, Any], frames: int) -> int:
+def go_on_with(env: EnvBase[Any], states: Mapping[str, Any], frames: int) -> None:
+    """Set what `random_states` gave; an environment that cannot go on begins new episodes, with a warning.
+
+    Args:
+        env: the environment.
+        states: the random states.
+        frames: how many frames there were before.
+    """
+    load_random_states(env, states)
+    if states["env"] is None and frames:
+        env.set_seed(_new_episodes_seed(states, frames))
+        warnings.warn(
+            f"the state of {type(env).__name__} is outside its tensordicts: new episodes begin", stacklevel=3
+        )
+
+
+def _new_episodes_seed(states: Mapping[str, Any], frames: int) -> int:
     """The seed of the episodes that begin where a simulator cannot go on, less than 2**31.
 
     A digest of what `random_states` gave and of the frames before, so that no earlier episode is repeated.

@@ -13,7 +13,7 @@ from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TrajectoryNumbers", "ended", "split_trajectories"]
+__all__ = ["TrajectoryNumbers", "ended", "in_first_episodes", "split_trajectories"]
 
 
 class TrajectoryNumbers:
@@ -92,6 +92,19 @@ def ended(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> Tensor:
         flag = flag.reshape(size) if flag.numel() == size.numel() else flag.reshape(*size, -1).any(-1)
         found = flag.cpu() if found is None else found | flag.cpu()
     return torch.zeros(size, dtype=torch.bool) if found is None else found
+
+
+def in_first_episodes(over: Tensor) -> Tensor:
+    """Which rows are of the first episode of their environment, its last row included.
+
+    Args:
+        over: where episodes end, bool `(*batch, T)`.
+
+    Returns:
+        bool of the same shape.
+    """
+    ends = over.int()
+    return ends.cumsum(-1) == ends
 
 
 def split_trajectories(

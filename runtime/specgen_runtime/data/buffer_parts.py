@@ -12,6 +12,7 @@ from specgen_runtime.data.prefetching import Prefetcher
 from specgen_runtime.data.samplers import RandomSampler, Sampler
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.writers import RoundRobinWriter, Writer
+from specgen_runtime.random_state import generator_of, plain_generator
 
 __all__ = ["BufferParts"]
 
@@ -128,3 +129,16 @@ class BufferParts:
         if self.batch_size is None and (self._prefetcher.count or getattr(sampler, "drop_last", False)):
             what = "prefetch" if self._prefetcher.count else "drop_last"
             raise ValueError(f"{what} needs samples of one size: give the replay buffer a batch_size")
+
+    def _check_can_be_emptied(self) -> None:
+        """Raise a `RuntimeError` where rows can't be forgotten."""
+        self.writer._check_can_be_emptied()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            self._prefetcher.wait()
+            return {**self.__dict__, "_lock": None, "generator": plain_generator(self.generator)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+        self.set_rng(generator_of(state["generator"]))

@@ -236,11 +236,19 @@ class ReplayBufferEnsemble(ReplayBuffer):
             self.sampler.update_priority(index, priority, storage=self.storage)
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Forget the rows of all members; see `ReplayBuffer.empty`."""
+        """Forget the rows of all members, or of none; see `ReplayBuffer.empty`."""
+        self._check_can_be_emptied()
         with self._lock:
             self._prefetcher.clear()
             for one in self.buffers:
                 one.empty(empty_write_count)
+
+    def _check_can_be_emptied(self) -> None:
+        for member, one in enumerate(self.buffers):
+            try:
+                one._check_can_be_emptied()
+            except RuntimeError as error:
+                raise RuntimeError(f"member {member} of the ensemble: {error}") from None
 
     def _gathering(self, index: Any, ahead: bool) -> Callable[[], RowData]:
         groups = []
@@ -284,7 +292,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
             collate_fn=self._collate_fn,
             p=sampler.p[chosen] if isinstance(sampler.p, Tensor) else sampler.p,  # type: ignore[arg-type]
             sample_from_all=sampler.sample_from_all,
-            num_buffer_sampled=sampler.num_buffer_sampled,
+            num_buffer_sampled=sampler.groups_asked_for,
             generator=self.generator,
         )
 

@@ -131,9 +131,8 @@ class SamplerEnsemble(Sampler):
                 )
         self.samplers = samplers
         self.sample_from_all = sample_from_all
-        self.num_buffer_sampled = (
-            len(samplers) if sample_from_all or num_buffer_sampled is None else num_buffer_sampled
-        )
+        self.groups_asked_for = None if sample_from_all else num_buffer_sampled
+        self.num_buffer_sampled = len(samplers) if self.groups_asked_for is None else self.groups_asked_for
         if self.num_buffer_sampled < 1:
             raise ValueError(f"num_buffer_sampled is 1 or larger, got {num_buffer_sampled}")
         self.p: Tensor | str | None = p if p is None or isinstance(p, str) else self._shares(p)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import RLock
 from typing import Any, Self
 
 import torch
@@ -19,7 +18,7 @@ from specgen_runtime.data.saving import load_state, save_state
 from specgen_runtime.data.storage import Storage
 from specgen_runtime.data.transforms import InvertedTransform, transformed
 from specgen_runtime.data.writers import Writer
-from specgen_runtime.random_state import generator_of, load_generator, plain_generator
+from specgen_runtime.random_state import load_generator
 from specgen_runtime.transforms import Compose, Transform
 from specgen_runtime.transforms.function import TransformLike, as_transform
 
@@ -186,7 +185,11 @@ class ReplayBuffer(BufferParts):
 
         Args:
             empty_write_count: whether `write_count` begins anew.
+
+        Raises:
+            RuntimeError: the buffer holds recorded data; it is as it was.
         """
+        self._check_can_be_emptied()
         with self._lock:
             self._prefetcher.wait()
             self._prefetcher.clear()
@@ -385,15 +388,6 @@ class ReplayBuffer(BufferParts):
             FileNotFoundError: no buffer was saved there.
         """
         self.load_state_dict(load_state(Path(path)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            self._prefetcher.wait()
-            return {**self.__dict__, "_lock": None, "generator": plain_generator(self.generator)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
-        self.set_rng(generator_of(state["generator"]))
 
     def __repr__(self) -> str:
         parts = f"storage={self.storage}, sampler={self.sampler}, writer={self.writer}"

@@ -86,6 +86,9 @@ class Writer:
             self._generations[: len(known)] = known
         self._generations[index.to(self._generations.device)] += 1  # as of a storage that was on another
 
+    def _check_can_be_emptied(self) -> None:
+        """Raise a `RuntimeError` where rows can't be forgotten."""
+
     def _empty(self, empty_write_count: bool = True) -> None:
         """Begin with the first row again."""
 
@@ -172,8 +175,11 @@ class ImmutableDatasetWriter(Writer):
         """
         raise RuntimeError("this replay buffer holds recorded data: it can't be written")
 
-    def _empty(self, empty_write_count: bool = True) -> None:
+    def _check_can_be_emptied(self) -> None:
         raise RuntimeError("this replay buffer holds recorded data: it can't be emptied")
+
+    def _empty(self, empty_write_count: bool = True) -> None:
+        self._check_can_be_emptied()
 
 
 def _of_elements(rows: Tensor, storage: Storage) -> Tensor:

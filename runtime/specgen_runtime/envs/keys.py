@@ -8,6 +8,7 @@ from typing import Any
 from specgen_runtime.typing import NestedKey
 
 __all__ = [
+    "MASK_KEY",
     "TRAJECTORY_KEY",
     "MissingKeyError",
     "as_tuple",
@@ -19,6 +20,9 @@ __all__ = [
     "show_key",
 ]
 
+
+MASK_KEY = ("collector", "mask")
+"""Where data of one width hold which rows are no padding, bool of the batch's shape."""
 
 TRAJECTORY_KEY = ("collector", "traj_ids")
 """Where collected data hold the number of each row's trajectory, int64 of the batch's shape."""

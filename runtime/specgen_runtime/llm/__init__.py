@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specgen_runtime.llm.advantage import MCAdvantage, group_advantage
+from specgen_runtime.llm.advantage import MCAdvantage, conversation_advantage, group_advantage
 from specgen_runtime.llm.candidates import MCAdvantageSelector
 from specgen_runtime.llm.conversations.containers import ChatHistory, LogProbs, Masks, Text, Tokens
 from specgen_runtime.llm.conversations.families import add_chat_template
@@ -77,6 +77,7 @@ __all__ = [
     "add_chat_template",
     "as_rows",
     "chats_of",
+    "conversation_advantage",
     "group_advantage",
     "k3_kl_token_estimate",
     "kl_estimate",

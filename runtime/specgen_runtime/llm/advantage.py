@@ -19,7 +19,7 @@ from specgen_runtime.transforms.keys import normal_key
 from specgen_runtime.transforms.replay import ReplayTransform
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["MCAdvantage", "group_advantage"]
+__all__ = ["MCAdvantage", "conversation_advantage", "group_advantage"]
 
 _SMALLEST = 1e-6
 """The least standard deviation that rewards are divided by."""
@@ -66,6 +66,44 @@ def group_advantage(reward: Tensor, group: Tensor) -> Tensor:
     )
     scaled = centred / std.clamp_min(_SMALLEST)[place]
     return torch.where((highest == lowest)[place], 0.0, scaled).reshape(reward.shape)
+
+
+def conversation_advantage(
+    reward: Tensor, group: Tensor, conversation: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """How much better whole conversations are than the others of their group: the advantage of each of their answers.
+
+    The rewards of a conversation are summed over its answers. All of these share the advantage of the sum among those of
+    its group, see `group_advantage`: a late reward is as much the merit of the first answer as of the last.
+
+    Args:
+        reward: of each answer, ``[*batch, 1]``, floating point.
+        group: the group of each answer, integers ``[*batch, 1]``, the same for all answers of a conversation.
+        conversation: the number of the conversation that each answer is of, integers ``[*batch]``.
+        mask: which rows are answers, bool ``[*batch]``; None for all.
+
+    Returns:
+        A tensor of the shape and dtype of `reward`; 0 where there is no answer.
+
+    Raises:
+        ValueError: the numbers of elements differ, or a group has one conversation.
+    """
+    if not conversation.numel() == reward.numel() == group.numel():
+        raise ValueError(
+            f"each answer has a reward, a group and the number of its conversation, got {list(reward.shape)},"
+            f" {list(group.shape)} and {list(conversation.shape)}"
+        )
+    counts = torch.ones_like(conversation, dtype=torch.bool) if mask is None else mask
+    counts = counts.flatten()
+    labels: Any = conversation.flatten()[counts]
+    _, place = labels.unique(return_inverse=True)
+    rewards, groups = reward.flatten()[counts], group.flatten()[counts]
+    size = int(place.max()) + 1 if len(place) else 0
+    returns = rewards.new_zeros(size).index_add(0, place, rewards)
+    advantages = group_advantage(returns, groups.new_zeros(size).scatter(0, place, groups))
+    made = torch.zeros_like(reward).flatten()
+    made[counts] = advantages[place]
+    return made.reshape(reward.shape)
 
 
 class _Count:

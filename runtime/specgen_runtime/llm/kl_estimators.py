@@ -129,7 +129,7 @@ def k3_kl_token_estimate(target_log_prob: Tensor, log_prob: Tensor) -> Tensor:
     """
     if target_log_prob.shape != log_prob.shape:
         raise ValueError(
-            f"target_log_prob is {list(target_log_prob.shape)}, log_prob {list(log_prob.shape)}: they are of the same"
-            " tokens"
+            f"target_log_prob {list(target_log_prob.shape)} and log_prob {list(log_prob.shape)} must have the same shape:"
+            " they are of the same tokens"
         )
     return kl_k3(log_prob - target_log_prob, bound=math.inf)

@@ -34,6 +34,7 @@ from specgen_runtime.modules.distributions import (
 )
 from specgen_runtime.modules.egreedy import EGreedyModule
 from specgen_runtime.modules.gsde import LazygSDEModule, gSDEModule
+from specgen_runtime.modules.gsde_policy import GSDEHead, GSDEPolicy
 from specgen_runtime.modules.networks.autocast import Autocast
 from specgen_runtime.modules.networks.batch_renorm import BatchRenorm1d
 from specgen_runtime.modules.networks.convnet import Conv3dNet, ConvNet
@@ -49,6 +50,7 @@ from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
 from specgen_runtime.modules.qvalue_networks import as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.recurrent.cells import GRUCell, LSTMCell
 from specgen_runtime.modules.recurrent.gru import GRUModule
 from specgen_runtime.modules.recurrent.lstm import LSTMModule
 from specgen_runtime.modules.recurrent.mode import recurrent_mode, set_recurrent_mode
@@ -58,6 +60,7 @@ from specgen_runtime.modules.safe import SafeModule, SafeProbabilisticModule
 from specgen_runtime.modules.safe_sequences import SafeProbabilisticTensorDictSequential, SafeSequential
 from specgen_runtime.modules.tanh import TanhModule
 from specgen_runtime.modules.trunk import Trunk, own_parameters
+from specgen_runtime.modules.vmap_module import VmapModule
 
 __all__ = [
     "GRU",
@@ -87,9 +90,13 @@ __all__ = [
     "DuelingCnnDQNet",
     "DuelingMlpDQNet",
     "EGreedyModule",
+    "GRUCell",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LLMMaskedCategorical",
+    "LSTMCell",
     "LSTMModule",
     "LazygSDEModule",
     "MakesLayers",
@@ -125,6 +132,7 @@ __all__ = [
     "TruncatedNormal",
     "Trunk",
     "ValueOperator",
+    "VmapModule",
     "action_index",
     "as_qvalue_ensemble",
     "as_qvalue_network",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager
 from numbers import Real
 from typing import Any, ClassVar
@@ -102,3 +103,35 @@ def action_batch(tensordict: TensorDictBase, action_key: NestedKey) -> torch.Siz
     """The batch of the tensordict that holds the action, nested or not."""
     nested = isinstance(action_key, tuple) and len(action_key) > 1
     return torch.Size((tensordict.get(action_key[:-1]) if nested else tensordict).shape)
+
+
+def episodes_begin(
+    tensordict: TensorDictBase, is_init_key: NestedKey, batch: torch.Size, owner: str
+) -> Tensor | None:
+    """Where an episode begins, bool of the batch of the action; None, with a warning, where nobody says it.
+
+    Args:
+        tensordict: of a step.
+        is_init_key: of what `InitTracker` writes, `(*batch, 1)` or `(*batch,)`.
+        batch: that of the action.
+        owner: the module, for messages.
+
+    Raises:
+        ValueError: what is there does not fit the batch.
+    """
+    begins: Tensor | None = tensordict.get(is_init_key, None)
+    if begins is None:
+        warnings.warn(
+            f"{owner} finds no {is_init_key!r}, so the noise goes on from one episode to the next; the transform"
+            " InitTracker writes it",
+            stacklevel=5,
+        )
+        return None
+    shape = tuple(begins.shape)
+    if begins.ndim > len(tensordict.batch_size) and shape[-1] == 1:
+        begins = begins.squeeze(-1)
+    if begins.ndim > len(batch):
+        begins = begins.flatten(len(batch)).any(-1)
+    if begins.shape != batch[: begins.ndim]:
+        raise ValueError(f"{is_init_key!r} of shape {shape} does not fit actions of the batch {tuple(batch)}")
+    return begins.reshape(*begins.shape, *[1] * (len(batch) - begins.ndim)).expand(batch)

@@ -78,6 +78,16 @@ class gSDEModule(ExplorationNumbers):  # noqa: N801
         sigma = nn.functional.softplus(self.log_sigma) if self.learn_sigma else self._sigma
         return sigma.clamp_min(self.scale_min)
 
+    def noise(self, state: Tensor, epsilon: Tensor) -> Tensor:
+        """The noise `(*batch, action_dim)` of epsilon, `(*batch, action_dim, state_dim)`, in states `(*batch, state_dim)`."""
+        sigma = self.sigma.clamp_max(self.scale_max)
+        return ((sigma * epsilon) @ state.unsqueeze(-1)).squeeze(-1)
+
+    def deviation(self, state: Tensor) -> Tensor:
+        """The standard deviation of the noise over all epsilon, `(*batch, action_dim)`, in states `(*batch, state_dim)`."""
+        sigma = self.sigma.clamp_max(self.scale_max)
+        return (state.square() @ sigma.square().mT).clamp_min(1e-5).sqrt()
+
     def forward(
         self,
         mu: Tensor,
@@ -110,7 +120,7 @@ class gSDEModule(ExplorationNumbers):  # noqa: N801
             raise ValueError(
                 f"noise and state must have the same batch, got {tuple(_eps_gSDE.shape)}, {tuple(state.shape)}"
             )
-        sigma = self.sigma.clamp_max(self.scale_max)
+        sigma = self.sigma
         epsilon = _eps_gSDE
         if epsilon is None or (epsilon.numel() == batch.numel() and not bool(epsilon.any())):
             # The noise of an episode is drawn even if its first step does not explore: later ones may.
@@ -119,8 +129,8 @@ class gSDEModule(ExplorationNumbers):  # noqa: N801
                 epsilon = draw((*batch, *sigma.shape), device=sigma.device, dtype=sigma.dtype)
         action = mu
         if explores():
-            action = mu + ((sigma * epsilon) @ state.unsqueeze(-1)).squeeze(-1)
-        scale = (sigma * state.unsqueeze(-2)).square().sum(-1).clamp_min(1e-5).sqrt()
+            action = mu + self.noise(state, epsilon)
+        scale = self.deviation(state)
         if self.transform is not None:
             action = self.transform(action)
         return mu, scale, action, epsilon

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from specgen_runtime.modules.exploration import (
     ExplorationNumbers,
     action_batch,
     draws_for,
+    episodes_begin,
     explores,
     fall,
 )
@@ -177,29 +177,8 @@ class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase): 
             noise = entry(
                 tensordict, NOISE_KEY, owner="OrnsteinUhlenbeckProcessModule", role="the noise before"
             )
-        begins = self._begins(tensordict, batch)
+        begins = episodes_begin(tensordict, self.is_init_key, batch, "OrnsteinUhlenbeckProcessModule")
         if begins is not None:
             noise = noise.masked_fill(expand_as_right(begins, noise), 0.0)
             steps = steps.masked_fill(begins, 0)
         return noise + self.x0, steps
-
-    def _begins(self, tensordict: TensorDictBase, batch: torch.Size) -> Tensor | None:
-        """Where an episode begins, with the batch of the action."""
-        begins: Tensor | None = tensordict.get(self.is_init_key, None)
-        if begins is None:
-            warnings.warn(
-                f"OrnsteinUhlenbeckProcessModule finds no {self.is_init_key!r}, so the noise goes on from one episode"
-                " to the next; the transform InitTracker writes it",
-                stacklevel=4,
-            )
-            return None
-        shape = tuple(begins.shape)
-        if begins.ndim > len(tensordict.batch_size) and shape[-1] == 1:
-            begins = begins.squeeze(-1)
-        if begins.ndim > len(batch):
-            begins = begins.flatten(len(batch)).any(-1)
-        if begins.shape != batch[: begins.ndim]:
-            raise ValueError(
-                f"{self.is_init_key!r} of shape {shape} does not fit actions of the batch {tuple(batch)}"
-            )
-        return begins.reshape(*begins.shape, *[1] * (len(batch) - begins.ndim)).expand(batch)

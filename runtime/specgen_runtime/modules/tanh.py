@@ -106,4 +106,5 @@ def _bounds(
 
 def _name(key: NestedKey) -> str:
     """What the bounds of an output are called in the state dict."""
-    return key if isinstance(key, str) else "_".join(key)
+    name = key if isinstance(key, str) else "_".join(key)
+    return name.replace(".", "_")  # torch has no dots in names of buffers

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.coefficients import restore_adapted
+from specgen_runtime.objectives.counted_samples import CountedSamples
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
 from specgen_runtime.objectives.keys import checked_updates
 from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
@@ -25,7 +26,6 @@ from specgen_runtime.objectives.reduction import (
     ScalarOutputMode,
     checked_reduction,
     checked_scalar_output_mode,
-    reduce,
     without_scalars,
 )
 from specgen_runtime.objectives.replaced_keywords import refuse_replaced_keywords
@@ -318,28 +318,11 @@ class LossModule(SelectingModule):
         """Which samples count; None if all do."""
         return mask_of(tensordict, self._mask_key, owner=type(self).__name__)
 
-    def _reduce_loss(
-        self,
-        loss: Tensor,
-        tensordict: TensorDictBase,
-        mask: Tensor | None = None,
-        first: Sequence[int] | None = (),
-    ) -> Tensor:
-        """Reduce one term: masked, weighted, after means over the dimensions ``first``; not at all with None."""
-        key = getattr(self._tensor_keys, "priority_weight", None)
-        return reduce(
-            loss,
-            "none" if first is None else self._reduction,
-            first=first or (),
-            mask=self._mask(tensordict) if mask is None else mask,
-            weights=weights_of(tensordict, key, self.use_prioritized_weights, owner=type(self).__name__),
-        )
-
-    def _mean(self, metric: Tensor, tensordict: TensorDictBase, mask: Tensor | None = None) -> Tensor:
-        """The mean of one value per sample, or the fraction that is true, of the samples that count."""
-        mask = self._mask(tensordict) if mask is None else mask
-        values = metric if metric.is_floating_point() else metric.to(torch.get_default_dtype())
-        return values.mean() if mask is None else reduce(values, "mean", mask=mask)
+    def _samples(self, tensordict: TensorDictBase) -> CountedSamples:
+        """Which samples of the data count, and what they weigh, by which terms are reduced."""
+        key, owner = getattr(self._tensor_keys, "priority_weight", None), type(self).__name__
+        weights = weights_of(tensordict, key, self._use_of_weights, owner=owner)
+        return CountedSamples(self._reduction, self._mask(tensordict), weights)
 
     def _counted(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """What plays ``role``, detached; with a mask only that of the samples that count, one behind the other."""

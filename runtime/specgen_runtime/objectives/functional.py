@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
@@ -23,6 +24,7 @@ from specgen_runtime.objectives.parameters import (
 )
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
+from specgen_runtime.params import Limits, check_range
 
 
 class FunctionalModule(TensorDictModuleParent):
@@ -34,6 +36,9 @@ class FunctionalModule(TensorDictModuleParent):
 
     evaluated_networks: ClassVar[Sequence[str]] = ()
     """The networks that the module calls in evaluation mode besides."""
+
+    ranges: ClassVar[Mapping[str, Limits]] = {}
+    """The limits of its numbers, by their names; what is outside can't be assigned."""
 
     def __init__(self, *, functional: bool = True) -> None:
         super().__init__()
@@ -358,6 +363,8 @@ class FunctionalModule(TensorDictModuleParent):
     def __setattr__(self, name: str, value: Any) -> None:
         if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
             raise AttributeError(message)
+        if (limits := self.ranges.get(name)) is not None and isinstance(value, (Real, Tensor)):
+            check_range(name, value, value, limits)
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]

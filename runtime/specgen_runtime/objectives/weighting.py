@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
+from specgen_runtime.envs.keys import MASK_KEY
 from specgen_runtime.envs.packing import entries_of, peek
 from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
 
 MaskKey: TypeAlias = NestedKey | Literal["auto"] | None
 
-AUTO_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")
+AUTO_MASK_KEYS: tuple[NestedKey, ...] = (MASK_KEY, "shifted_valid")
 """Entries that mark valid positions: from samplers that pad, and from estimators that shift."""
 
 _FIRST_NAMES = frozenset(key if isinstance(key, str) else key[0] for key in AUTO_MASK_KEYS)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from specgen_runtime.extras import import_extra
+from specgen_runtime.reported import ReportedError
 
 __all__ = ["command_line"]
 
@@ -22,6 +23,8 @@ def command_line(train: Callable[..., T]) -> T:
     Args:
         train: the function; its first argument is `config`.
 
+    Mistakes of whoever calls it, such as a folder that is in use, are told in one line: the process ends with exit code 1.
+
     Raises:
         ImportError: if tyro is not installed; the extra `train` brings it.
     """
@@ -29,5 +32,9 @@ def command_line(train: Callable[..., T]) -> T:
     # A module that `python -m` runs is named as it is called, not by its file.
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     name = f"python -m {spec.name}" if spec is not None else None
-    result: T = tyro.cli(train, prog=name, config=(tyro.conf.OmitArgPrefixes,))
+    try:
+        result: T = tyro.cli(train, prog=name, config=(tyro.conf.OmitArgPrefixes,))
+    except ReportedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
     return result

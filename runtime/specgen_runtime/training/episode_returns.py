@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
+from specgen_runtime.envs.keys import MASK_KEY, TRAJECTORY_KEY, as_tuple
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["EpisodeReturns", "row_values", "sum_dtype"]
@@ -68,7 +68,8 @@ class EpisodeReturns:
         """Read the episodes that end in a batch.
 
         Args:
-            batch: transitions of batch size `[*batch]`, or with a dimension named `"time"`.
+            batch: transitions of batch size `[*batch]`, or with a dimension named `"time"`; those that
+                ``("collector", "mask")`` leaves out don't count.
 
         Raises:
             KeyError: it has no done flags, or neither returns nor rewards.
@@ -86,6 +87,8 @@ class EpisodeReturns:
         ]
         time = batch.names.index("time") if "time" in batch.names else None
         rows = [row_values(value, batch.batch_dims) for value in (done, *values)]
+        if (mask := batch.get(MASK_KEY, None)) is not None:
+            rows = [torch.where(mask, row, torch.zeros_like(row)) for row in rows]
         numbers = batch.get(TRAJECTORY_KEY, None) if any(summed_here) else None
         if numbers is not None:
             rows.append(numbers)

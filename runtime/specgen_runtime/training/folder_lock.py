@@ -15,6 +15,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+from specgen_runtime.reported import ReportedError
+
 __all__ = ["FolderInUseError", "FolderLock"]
 
 _NAME = "run.lock"
@@ -23,7 +25,7 @@ _PATIENCE = 2.0
 """Seconds that are waited for processes that a killed training left behind, and that end by themselves."""
 
 
-class FolderInUseError(RuntimeError):
+class FolderInUseError(ReportedError, RuntimeError):
     """A folder that another training writes to."""
 
 

@@ -10,6 +10,8 @@ from typing import Any, Protocol, Self
 
 from tensordict import TensorDictBase
 
+from specgen_runtime.envs.keys import MASK_KEY
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.training.checkpoints import Checkpoints, SavesItself
 from specgen_runtime.training.episode_returns import EpisodeReturns
 from specgen_runtime.training.folder_lock import FolderLock
@@ -32,6 +34,10 @@ __all__ = ["Run", "TrainingParts"]
 
 _CONFIG, _LOG = "config.json", "log.csv"
 _ALWAYS_FREE = frozenset({"total_frames", "total_updates"})
+
+
+class FolderUsedError(ReportedError, FileExistsError):
+    """A folder that holds a training already."""
 
 
 class TrainingParts(Protocol):
@@ -150,7 +156,7 @@ class Run:
     def _begin(self) -> None:
         """Begin, or go on from the last checkpoint."""
         if not self._resume and ((self.folder / _CONFIG).exists() or (self.folder / _LOG).exists()):
-            raise FileExistsError(
+            raise FolderUsedError(
                 f"{self.folder} holds a run already: resume it (resume=True, --resume), or choose another folder"
             )
         self._checkpoints = Checkpoints(self.folder, self._keep)
@@ -218,13 +224,14 @@ class Run:
         """Count the frames of a batch of transitions and the returns of the episodes that end in it.
 
         Args:
-            batch: of any batch size; each of its elements is a frame. Where it holds several steps of each environment
+            batch: of any batch size; each of its elements is a frame, but those that ``("collector", "mask")`` leaves out. Where it holds several steps of each environment
                 and no returns, its dimension of time is named `"time"`.
 
         Raises:
             KeyError: it lacks the done flags, or both returns and rewards.
         """
-        frames = batch.numel()
+        mask = batch.get(MASK_KEY, None)
+        frames = batch.numel() if mask is None else int(mask.sum())
         self.frames += frames
         self._returns.add(batch)
         if self.total_frames is not None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from specgen_runtime.durable import replace_file
+from specgen_runtime.reported import ReportedError
 
 __all__ = ["ConfigChangedError", "changed_fields", "plain_config", "read_config", "write_config"]
 
 
-class ConfigChangedError(ValueError):
+class ConfigChangedError(ReportedError, ValueError):
     """A training would go on with a configuration that it was not begun with.
 
     Attributes:

@@ -5,39 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-import torch
-from tensordict import TensorDictBase
-from torch import Tensor
 from typing_extensions import TypeVar
 
-from specgen_runtime.envs.keys import next_key
-from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.keys import (
-    done_sets,
-    group_spec,
-    hidden_key,
-    leaf_keys,
-    private_key,
-)
-from specgen_runtime.transforms.offline import recorded_group
+from specgen_runtime.transforms.key_finding import KeyFindingTransform
+from specgen_runtime.transforms.keys import each_key, hidden_key, private_key
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
     from specgen_runtime.envs.base import EnvBase
-    from specgen_runtime.specs import Composite, TensorSpec
+    from specgen_runtime.specs import TensorSpec
     from specgen_runtime.transforms.columns import Columns
 
-__all__ = ["INPUTS", "OUTPUTS", "BoundTransform", "InverseRow", "Row"]
+__all__ = ["BoundTransform", "InverseRow", "Row"]
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 InverseRow = TypeVar("InverseRow", bound=tuple[Any, ...], default=tuple[NestedKey, ...])
 
-OUTPUTS = ("observation", "reward", "done")
-INPUTS = ("action", "state")
 
-
-class BoundTransform(Transform, Generic[Row, InverseRow]):
+class BoundTransform(KeyFindingTransform, Generic[Row, InverseRow]):
     """A transform that finds its keys when they are first needed, as records: one for each entry that it works on.
 
     A subclass writes `_bind`, which makes one record for each repetition, and says what its fields are for.
@@ -52,8 +38,6 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
         _drops, _drops_inverse: the inputs of a record that nobody sees behind this transform, or in front of it.
         _masks: fields of its records: an action as the policy writes it, and what is allowed of it.
         _gives, _takes: the fields of an inverse record that make up `in_keys_inv`, and `out_keys_inv`.
-        _recorded: whether the keys that are read are those of recorded data, and none of an environment.
-        _sequential: whether the transform looks at more than one moment (`_step`, `_reset`).
     """
 
     _reads: tuple[str, ...] = ()
@@ -67,8 +51,6 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _masks: tuple[tuple[str, str], ...] = ()
     _gives: tuple[str, ...] = ()
     _takes: tuple[str, ...] = ()
-    _recorded: bool = False
-    _sequential: bool = False
 
     _bound: list[Row] | None
     _bound_inv: list[InverseRow] | None
@@ -76,8 +58,6 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     _private_inputs: Mapping[NestedKey, NestedKey]
     _ranks: dict[NestedKey, int]
     _declared_cache: dict[NestedKey, TensorSpec] | None
-    _data: TensorDictBase | None
-    _given: Composite | None = None  # what a spec method was given outside of environments
     _added_cache: dict[NestedKey, TensorSpec] | None
     _column_cache: Columns | None
     _known_pairs: list[tuple[NestedKey, NestedKey]] | None
@@ -179,168 +159,8 @@ class BoundTransform(Transform, Generic[Row, InverseRow]):
     def _fields(self, names: tuple[str, ...], rows: Sequence[Any] | None = None) -> list[NestedKey]:
         found: list[NestedKey] = []
         for row in self.keys if rows is None else rows:
-            for value in (getattr(row, name) for name in names):
-                found += value if isinstance(value, list) else [value]
+            found += [key for name in names for key in each_key(getattr(row, name))]
         return list(dict.fromkeys(found))
-
-    def _select(
-        self,
-        env: EnvBase | None,
-        given: list[NestedKey] | None,
-        default: Sequence[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str] = OUTPUTS,
-    ) -> list[NestedKey]:
-        """The keys that a role stands for.
-
-        Args:
-            env: the environment before this transform, if there is one.
-            given: the user's choice.
-            default: what is taken without it: keys, and groups of the environment's keys (``"env.reward"``), of
-                which those with one of `dtypes` are taken.
-            dtypes: what the role may be.
-            groups: where keys are looked up.
-
-        Raises:
-            KeyError: if the environment has no such key.
-            TypeError: if an entry has another dtype, or nobody says which keys are meant.
-            RuntimeError: if there is no environment to choose from.
-        """
-        if given is not None:
-            return self._checked(env, given, dtypes, groups)
-        if not default and groups is OUTPUTS and self._in_keys_inv is None:
-            raise TypeError(f"{type(self).__name__} needs `in_keys` or `in_keys_inv`")
-        found: list[NestedKey] = []
-        for entry in default:
-            if isinstance(entry, str) and entry.startswith("env."):
-                found += self._group_keys(env, entry.removeprefix("env."), dtypes)
-            else:
-                found += self._checked(env, [entry], dtypes, groups)
-        return list(dict.fromkeys(found))
-
-    def _named(
-        self,
-        given: list[NestedKey] | None,
-        default: list[NestedKey],
-        what: str,
-        part: tuple[int, int] = (0, 1),
-    ) -> list[NestedKey]:
-        """The keys of an output: the user's, one for each of the `default` ones, or those.
-
-        Args:
-            given: the user's choice, or None.
-            default: the keys without it.
-            what: the name of the argument.
-            part: which of how many outputs it is, whose keys the user lists input by input.
-
-        Raises:
-            ValueError: if the user gave another number of keys.
-        """
-        if self._recorded and not default:
-            return []
-        index, count = part
-        if given is not None and len(given) != len(default) * count:
-            each = "one" if count == 1 else str(count)
-            raise ValueError(
-                f"{type(self).__name__} needs {len(default) * count} {what}, {each} for each input, got {len(given)}"
-            )
-        return default if given is None else given[index::count]
-
-    def _paired_with(self, first: list[NestedKey], keys: list[NestedKey], what: str) -> list[NestedKey]:
-        """`keys`, of which each goes with one of `first`.
-
-        Raises:
-            ValueError: if they differ in number.
-        """
-        if len(keys) != len(first):
-            raise ValueError(
-                f"{type(self).__name__} needs as many {what} as in_keys, got {len(keys)} and {len(first)}"
-            )
-        return keys
-
-    def _without(self, keys: list[NestedKey], left_out: list[Any]) -> list[NestedKey]:
-        """`keys` but those of another role: one for each repetition, or several together."""
-        flat = [key for each in left_out for key in (each if isinstance(each, list) else [each])]
-        return [key for key in keys if key not in flat]
-
-    def _checked(
-        self,
-        env: EnvBase | None,
-        keys: list[NestedKey],
-        dtypes: Collection[torch.dtype],
-        groups: Sequence[str] = OUTPUTS,
-    ) -> list[NestedKey]:
-        """`keys`, once they are known to be there and of one of `dtypes`; raises as `_select` does."""
-        for key in keys if env is not None else ():
-            dtype = self._spec(key, groups).dtype
-            if dtype not in dtypes:
-                expected = " or ".join(sorted(str(each).removeprefix("torch.") for each in dtypes))
-                raise TypeError(
-                    f"{type(self).__name__} needs {expected}, but {key!r} is {str(dtype).removeprefix('torch.')}"
-                )
-        return keys
-
-    def _hidden(self, key: NestedKey | None, name: str) -> NestedKey:
-        """Where something that is not shown is kept for `key`, or for all of them."""
-        return (
-            private_key(name, f"t{self._place()}")
-            if key is None
-            else hidden_key(key, f"t{self._place()}", name)
-        )
-
-    def _place(self) -> int:
-        """The index of this transform in its chain, counted on from the environments that it is wrapped around."""
-        if (container := self.container) is None:
-            return 0
-        return container._first_index + container._index_of(self)
-
-    def _group_keys(
-        self, env: EnvBase | None, group: str, dtypes: Collection[torch.dtype]
-    ) -> list[NestedKey]:
-        if env is None:
-            found = recorded_group(
-                self._data, group, dtypes, by_dtype=not self._sequential and group not in INPUTS
-            )
-            if found is not None:
-                return found
-            raise RuntimeError(
-                f"{type(self).__name__} takes its keys from the environment, and it is part of none: "
-                "pass its keys, or put it in a TransformedEnv"
-            )
-        if group == "done":
-            return done_sets(env)
-        return leaf_keys(group_spec(env, "done" if group == "flags" else group), dtypes)
-
-    def _spec(self, key: NestedKey, groups: Sequence[str] = OUTPUTS) -> TensorSpec:
-        """The spec of an entry before this transform.
-
-        Raises:
-            KeyError: if the environment has no such entry.
-            RuntimeError: if there is neither an environment nor data to tell it from.
-        """
-        if (env := self.parent) is None:
-            return self._recorded_spec(key)
-        for group in groups:
-            spec = group_spec(env, group)
-            if key in leaf_keys(spec):
-                return spec[key]
-        known = sorted(str(each) for group in groups for each in leaf_keys(group_spec(env, group)))
-        raise KeyError(
-            f"{type(self).__name__} reads {key!r}, but the environment has only {', '.join(known)}"
-        )
-
-    def _recorded_spec(self, key: NestedKey) -> TensorSpec:
-        if self._given is not None and key in leaf_keys(self._given):
-            return self._given[key]
-        if self._data is None:
-            raise RuntimeError(
-                f"{type(self).__name__} is part of no environment that could tell the spec of {key!r}"
-            )
-        value: Tensor | None = self._data.get(next_key(key), None)
-        if value is None:
-            value = self._read(self._data, key)
-            assert value is not None  # `_read` raises when it may not be missing
-        return Unbounded(shape=value.shape, dtype=value.dtype, device=value.device)
 
     def _columns_behind(self, columns: frozenset[NestedKey]) -> frozenset[NestedKey]:
         """The entries with a trailing 1 that is no dimension of theirs, from those before this transform."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specgen_runtime.envs.done import FLAGS
 from specgen_runtime.envs.keys import leaf_name, next_key
-from specgen_runtime.transforms.keys import leaf_keys, subspec
+from specgen_runtime.transforms.keys import each_key, leaf_keys, subspec
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -58,9 +58,8 @@ def columns_of(transform: EntriesTransform[Any, Any]) -> Columns:
     for row in transform.keys:
         sizes: dict[str, tuple[int, NestedKey]] = {}
         for field in transform._inputs():
-            value = getattr(row, field)
             pattern = transform._shapes.get(field)
-            for key in value if isinstance(value, list) else [value]:
+            for key in each_key(getattr(row, field)):
                 if pattern is None:
                     read |= {key} & (before | _shaped_as_columns(transform, row, field, before))
                 elif (shape := _stored_shape(transform, key)) is not None and _matched(

@@ -13,7 +13,13 @@ from specgen_runtime.envs.packing import peek, put_checked
 from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import Columns, columns_of, row_shape
 from specgen_runtime.transforms.draws import DrawingTransform
-from specgen_runtime.transforms.keys import as_tuple, leaf_keys, normal_key, written_by_policy
+from specgen_runtime.transforms.keys import (
+    as_tuple,
+    each_key,
+    leaf_keys,
+    normal_key,
+    written_by_policy,
+)
 from specgen_runtime.transforms.offline import moment_keys
 from specgen_runtime.typing import NestedKey
 
@@ -89,7 +95,8 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         known = leaf_keys(rewards) if mapped and rewards is not None else ()
         moved = self._moved_keys()
         for row in self.keys:
-            found += [getattr(row, name) for name, role in mapped.items() if getattr(row, role) in known]
+            for name, role in mapped.items():
+                found += each_key(getattr(row, name) if getattr(row, role) in known else None)
             found += [
                 key for name in self._writes if (key := getattr(row, name)) in known and key not in moved
             ]
@@ -112,7 +119,7 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         for row in self.keys:
             for output, role in (*self._maps.items(), *self._beside.items()):
                 if output in written and getattr(row, role) in columns:
-                    found.add(getattr(row, output))
+                    found.update(each_key(getattr(row, output)))
         return frozenset(found)
 
     def _lead(self, key: NestedKey) -> torch.Size:
@@ -255,16 +262,16 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if key in self._private:
             put_checked(tensordict, self._private[key], value)
 
-    def _stash(self, tensordict: TensorDictBase, key: NestedKey) -> None:
+    def _stash(self, tensordict: TensorDictBase, key: NestedKey | None) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
-        place = self._private_inputs.get(key)
-        if place is not None and (value := self._read(tensordict, key, tolerant=True)) is not None:
+        place = None if key is None else self._private_inputs.get(key)
+        if (
+            key is not None
+            and place is not None
+            and (value := self._read(tensordict, key, tolerant=True)) is not None
+        ):
             put_checked(tensordict, place, value)
 
-    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey]) -> bool:
+    def _lacks(self, tensordict: TensorDictBase, *keys: NestedKey | list[NestedKey] | None) -> bool:
         """Whether one of some entries is missing, as rewards are at a reset."""
-        for key in keys:
-            for each in key if isinstance(key, list) else (key,):
-                if peek(tensordict, each) is None:
-                    return True
-        return False
+        return any(peek(tensordict, each) is None for key in keys for each in each_key(key))

@@ -11,6 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.specs import Unbounded
+from specgen_runtime.transforms.keys import each_key
 from specgen_runtime.transforms.like import bounded_like, box_of, boxed, flag_like, limits, unbounded_like
 from specgen_runtime.transforms.shared_statistics import NotLearnedError
 from specgen_runtime.typing import NestedKey
@@ -94,7 +95,9 @@ class _Images:
             for field in row._fields:
                 value = getattr(row, field)
                 if field not in outputs:
-                    self.inputs |= dict.fromkeys(value if isinstance(value, list) else [value], field)
+                    self.inputs |= dict.fromkeys(each_key(value), field)
+                elif value is None:
+                    continue  # an output that needs an optional key
                 elif field in follows:
                     self.written[value] = field, row
                 elif field in transform._carries and value in transform._declared:

@@ -15,13 +15,14 @@ from specgen_runtime.row_networks import NetworkRows, RowNetwork, row_network
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.action_masks import masks_of, refuse_mask
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, InverseRow, Row
+from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.follows import following_specs, refuse_shapes
 from specgen_runtime.transforms.given_data import reset_from_given_data, step_from_given_data
 from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
+from specgen_runtime.transforms.key_finding import INPUTS
 from specgen_runtime.transforms.keys import leaf_keys, refuse_reset_keys, remove
-from specgen_runtime.transforms.offline import map_moments, replay
+from specgen_runtime.transforms.offline import map_moments, recorded_moments, replay
 from specgen_runtime.typing import NestedKey
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
                 bound._read(tensordict, key, bound._missing_tolerance)  # raises, unless it may be missing
         else:
             bound._map_offline(tensordict)
-        for moment in _moments(tensordict):
+        for moment in recorded_moments(tensordict):
             bound._dropped(moment)
         return tensordict
 
@@ -273,7 +274,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
 
     def _map_offline(self, tensordict: TensorDictBase) -> None:
         """Map what stands at the root and under ``"next"``; in place."""
-        moments = _moments(tensordict)
+        moments = recorded_moments(tensordict)
         for key in self._read_keys():
             if not self._missing_tolerance and all(moment.get(key, None) is None for moment in moments):
                 self._require(tensordict, key)  # raises, as it stands nowhere
@@ -373,7 +374,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             return self._bound_to(tensordict)._inv_call(tensordict)
         tensordict = super()._inv_call(tensordict)
         for key in self._fields(self._drops_inverse) if self._drops_inverse else ():
-            for moment in _moments(tensordict):
+            for moment in recorded_moments(tensordict):
                 remove(moment, key)
         return tensordict
 
@@ -392,9 +393,3 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
             ):
                 remove(tensordict, key)
         return tensordict
-
-
-def _moments(tensordict: TensorDictBase) -> list[TensorDictBase]:
-    """Where recorded data have the entries of a moment: the root, and what stands under ``"next"``."""
-    following: TensorDictBase | None = tensordict.get("next", None)
-    return [tensordict] if following is None else [tensordict, following]

@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from specgen_runtime.envs.done import FLAGS
+from specgen_runtime.envs.keys import leaf_name
 from specgen_runtime.specs import Composite
 from specgen_runtime.transforms.keys import leaf_keys
 
@@ -17,6 +19,12 @@ __all__ = ["from_given_specs"]
 
 T = TypeVar("T", bound="EntriesTransform[Any, Any]")
 
+_OF_ANY_GROUP = ("transform_observation_spec", "transform_state_spec")
+"""The methods that add what is made of flags and rewards, too, which are not among the specs that they are given."""
+
+_OF_OTHER_GROUPS = (*FLAGS, "reward")
+"""What flags and rewards are called: without them nothing can be said, which is an error, as nobody may miss a count."""
+
 
 def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T, Any], Any]:
     """Let a spec method take keys, shapes and dtypes from the specs that it is given, if there is no environment.
@@ -25,6 +33,9 @@ def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T
 
     Args:
         method: from a group of specs to a group of specs.
+
+    Raises:
+        KeyError: at a call: what is carried is made of flags or rewards, which are not among the specs.
     """
 
     @wraps(method)
@@ -46,10 +57,17 @@ def from_given_specs(method: Callable[[T, Composite], Composite]) -> Callable[[T
         twin.__dict__.update(_given=given, _data=specs.zero())
         if method.__name__ == "transform_reward_spec":
             twin.__dict__["_given_rewards"] = given
-        if not twin._sequential:
-            # A map changes what it finds among these specs; of other groups of an environment there is nothing to say.
-            known, inputs = {*leaf_keys(given)}, twin._inputs()
-            twin._bound = [row for row in twin.keys if known.issuperset(twin._fields(inputs, [row]))]
+        # It changes what it finds among these specs; of other groups of an environment there is nothing to say.
+        known, inputs = {*leaf_keys(given)}, twin._inputs()
+        told = twin._sequential and method.__name__ in _OF_ANY_GROUP
+        twin._bound = [
+            row
+            for row in twin.keys
+            if all(
+                key in known or (told and leaf_name(key) in _OF_OTHER_GROUPS)
+                for key in twin._fields(inputs, [row])
+            )
+        ]
         return method(twin, specs)
 
     return call

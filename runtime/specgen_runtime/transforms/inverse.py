@@ -13,9 +13,10 @@ from torch import Tensor
 from specgen_runtime.envs.packing import put_checked
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 from specgen_runtime.transforms.base import Transform
-from specgen_runtime.transforms.bound import INPUTS, OUTPUTS, InverseRow, Row
+from specgen_runtime.transforms.bound import InverseRow, Row
 from specgen_runtime.transforms.columns import check_pattern
 from specgen_runtime.transforms.entries import EntriesTransform
+from specgen_runtime.transforms.key_finding import INPUTS, OUTPUTS
 from specgen_runtime.transforms.keys import leaf_keys, remove
 from specgen_runtime.transforms.like import box_of
 from specgen_runtime.transforms.outer import TensorMap, followed, is_bounded

@@ -203,6 +203,6 @@ def in_order(keys: list[NestedKey], by_name: bool = True) -> list[NestedKey]:
     return sorted(keys, key=lambda key: _JOINT.join(as_tuple(key))) if by_name else keys
 
 
-def each_key(keys: NestedKey | list[NestedKey]) -> list[NestedKey]:
-    """The keys of a role: one, or several that are read together."""
-    return keys if isinstance(keys, list) else [keys]
+def each_key(keys: NestedKey | list[NestedKey] | None) -> list[NestedKey]:
+    """The keys of a role: one, several that are read together, or none."""
+    return keys if isinstance(keys, list) else [] if keys is None else [keys]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 import torch
@@ -106,10 +106,11 @@ class NextObservationDelta(ReplayTransform):
     `NextStateReconstructor` finds again, this holds for each sample by itself, ends of episodes too.
 
     Args:
-        in_keys: entries of the root and of ``"next"``, of a float dtype.
+        in_keys: entries of the root and of ``"next"``, of a float dtype. None: all of those that the data have in both.
         delta_dtype: the dtype that is stored.
         restore_dtype: the dtype of what is sampled; ``"root"``: that of the root's entry.
         drop_delta: whether changes are left out of samples.
+        excluded_dtypes: without `in_keys`, entries of these dtypes are left as they are; integers always are.
 
     Raises:
         TypeError: a dtype is none of floats; at a call: an entry has no float dtype.
@@ -119,34 +120,59 @@ class NextObservationDelta(ReplayTransform):
 
     def __init__(
         self,
-        in_keys: Sequence[NestedKey] = ("observation",),
+        in_keys: Sequence[NestedKey] | None = None,
         *,
         delta_dtype: torch.dtype = torch.float16,
         restore_dtype: torch.dtype | Literal["root"] = "root",
         drop_delta: bool = True,
+        excluded_dtypes: Collection[torch.dtype] = (),
     ) -> None:
         for name, dtype in (("delta_dtype", delta_dtype), ("restore_dtype", restore_dtype)):
             if dtype != "root" and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
                 raise TypeError(f"{name} is a dtype of floats, got {dtype!r}")
-        listed = normal_keys(list(in_keys))
-        super().__init__(listed, [next_key(key) for key in listed])
+        listed = None if in_keys is None else normal_keys(list(in_keys))
+        super().__init__(listed, None if listed is None else [next_key(key) for key in listed])
         self.delta_dtype = delta_dtype
         self.restore_dtype = restore_dtype
         self.drop_delta = drop_delta
+        self.excluded_dtypes = tuple(excluded_dtypes)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        found = [self._change(tensordict, *keys) for keys in self._pairs()]
-        if any(change is not None for change in found):
+        keys = self._in_keys if self._in_keys is not None else self._changing(tensordict)
+        found = {key: self._change(tensordict, key) for key in keys}
+        if any(change is not None for change in found.values()):
             tensordict.set("next", tensordict["next"].copy())  # what was passed keeps its entries
-        for (in_key, out_key), change in zip(self._pairs(), found, strict=True):
+        for key, change in found.items():
             if change is not None:
-                remove(tensordict, out_key)
-                tensordict.set(_delta_key(in_key), change)
+                remove(tensordict, next_key(key))
+                tensordict.set(_delta_key(key), change)
         return tensordict
 
-    def _change(self, tensordict: TensorDictBase, in_key: NestedKey, out_key: NestedKey) -> Tensor | None:
+    def _changing(self, tensordict: TensorDictBase) -> list[NestedKey]:
+        """The entries of floats that data have at the root and under ``"next"``, but for excluded ones.
+
+        Raises:
+            KeyError: nothing stands under ``"next"``.
+        """
+        following: TensorDictBase | None = tensordict.get("next", None)
+        if following is None:
+            raise KeyError(
+                f"{type(self).__name__} stores what changes up to 'next', which is not in the tensordict"
+            )
+        root = tensordict.exclude("next")
+        return [
+            normal_key(key)
+            for key, value in root.items(True, True)
+            if value.is_floating_point()
+            and value.dtype not in self.excluded_dtypes
+            and following.get(key, None) is not None
+        ]
+
+    def _change(self, tensordict: TensorDictBase, in_key: NestedKey) -> Tensor | None:
         """The change of an entry; None where it may be missing, and is."""
-        root, following = (self._read(tensordict, key, self._missing_tolerance) for key in (in_key, out_key))
+        root, following = (
+            self._read(tensordict, key, self._missing_tolerance) for key in (in_key, next_key(in_key))
+        )
         if root is None or following is None:
             return None
         if not root.is_floating_point():
@@ -164,17 +190,23 @@ class NextObservationDelta(ReplayTransform):
         return stored
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
-        for in_key, out_key in self._pairs():
+        for in_key in self._in_keys if self._in_keys is not None else _changed(tensordict):
             root, change = (
                 self._read(tensordict, key, self._missing_tolerance) for key in (in_key, _delta_key(in_key))
             )
             if root is None or change is None:
                 continue
             dtype = root.dtype if isinstance(self.restore_dtype, str) else self.restore_dtype
-            tensordict.set(out_key, root.to(dtype) + change.to(dtype))
+            tensordict.set(next_key(in_key), root.to(dtype) + change.to(dtype))
             if self.drop_delta:
                 remove(tensordict, _delta_key(in_key))
         return tensordict
+
+
+def _changed(tensordict: TensorDictBase) -> list[NestedKey]:
+    """The entries whose changes data hold."""
+    changes: TensorDictBase | None = tensordict.get(("next", "delta"), None)
+    return [] if changes is None else [normal_key(key) for key in changes.keys(True, True)]
 
 
 def _delta_key(key: NestedKey) -> NestedKey:

@@ -18,7 +18,7 @@ from specgen_runtime.typing import NestedKey
 if TYPE_CHECKING:
     from specgen_runtime.transforms.generated import GeneratedTransform
 
-__all__ = ["map_moments", "moment_keys", "recorded_group", "replay", "time_dimension"]
+__all__ = ["map_moments", "moment_keys", "recorded_group", "recorded_moments", "replay", "time_dimension"]
 
 NEVER = {"observation": (*FLAGS, "reward"), "reward": FLAGS, "done": ()}
 """What is called so in recorded data is not among what an environment returns as its observations, rewards and flags."""
@@ -56,6 +56,12 @@ def map_moments(
         for in_key, out_key, value in values:
             tensordict.set((*moment, *as_tuple(out_key)), apply(in_key, out_key, value))
     return [in_key for in_key, _ in pairs if in_key not in found]
+
+
+def recorded_moments(tensordict: TensorDictBase) -> list[TensorDictBase]:
+    """Where recorded data have the entries of a moment: the root, and what stands under ``"next"``."""
+    following: TensorDictBase | None = tensordict.get("next", None)
+    return [tensordict] if following is None else [tensordict, following]
 
 
 def moment_keys(tensordict: TensorDictBase, but: Collection[str] = ()) -> dict[NestedKey, torch.dtype]:

@@ -95,7 +95,7 @@ class UnaryTransform(Transform):
         present = leaf_keys(specs)
         for in_key, out_key in self._pairs():
             if in_key in present:
-                made = self._made(self._apply_transform, specs[in_key])
+                made = self._made(self._apply_transform, specs[in_key], specs)
                 if _is_plain(made):
                     specs[out_key] = like_value(made)
                 else:
@@ -108,7 +108,9 @@ class UnaryTransform(Transform):
             if in_key not in present:
                 continue
             inner = specs[in_key]
-            outer = next((each for each in self._candidates(inner, specs) if self._fits(each, inner)), None)
+            outer = next(
+                (each for each in self._candidates(inner, specs) if self._fits(each, inner, specs)), None
+            )
             if outer is None:
                 raise ValueError(
                     f"{type(self).__name__}: neither for what fn makes of {show_key(in_key)} nor for such an entry itself"
@@ -122,15 +124,15 @@ class UnaryTransform(Transform):
     def _candidates(self, inner: TensorSpec, specs: Composite) -> list[TensorSpec]:
         found: list[TensorSpec] = []
         try:
-            made = self._made(self._apply_transform, inner)
+            made = self._made(self._apply_transform, inner, specs)
             found.append(like_value(made) if _is_plain(made) else _spec_of(made, specs))
         except Exception:  # `fn` may be a function of other entries
             pass
         return [*found, inner.clone()]
 
-    def _fits(self, outer: TensorSpec, inner: TensorSpec) -> bool:
+    def _fits(self, outer: TensorSpec, inner: TensorSpec, specs: Composite) -> bool:
         try:
-            back = self._made(self._inv_apply_transform, outer)
+            back = self._made(self._inv_apply_transform, outer, specs)
         except Exception:
             return False
         like = inner.zero()
@@ -138,7 +140,8 @@ class UnaryTransform(Transform):
             return back.shape == like.shape and back.dtype == like.dtype
         return not isinstance(like, Tensor) and not isinstance(back, Tensor)
 
-    def _made(self, function: Callable[[Any], Any], spec: TensorSpec) -> Any:
+    def _made(self, function: Callable[[Any], Any], spec: TensorSpec, specs: Composite) -> Any:
+        """What a function gives for the zeros of a spec, which is one of `specs`."""
         with torch.random.fork_rng(devices=[]):
             return function(spec.zero())
 
@@ -196,15 +199,14 @@ class Hash(UnaryTransform):
         self._batch_dims = tensordict.batch_dims
         return super()._offline(tensordict)
 
-    def _fits(self, outer: TensorSpec, inner: TensorSpec) -> bool:
+    def _fits(self, outer: TensorSpec, inner: TensorSpec, specs: Composite) -> bool:
         return True  # a fingerprint stands for the value that it was made of
 
-    def _made(self, function: Callable[[Any], Any], spec: TensorSpec) -> Any:
-        env = self.parent
-        self._batch_dims = 0 if env is None else len(env.batch_size)
+    def _made(self, function: Callable[[Any], Any], spec: TensorSpec, specs: Composite) -> Any:
+        self._batch_dims = specs.ndim
         kept = None if self.repertoire is None else dict(self.repertoire)
         try:
-            return super()._made(function, spec)
+            return super()._made(function, spec, specs)
         finally:
             if self.repertoire is not None and kept is not None:
                 self.repertoire.clear()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from specgen.check.chains.model import Instance
-from specgen.check.chains.types import base_scope
+from specgen.check.chains.scope import base_scope
 from specgen.check.model import CheckedEnv, Entry
 from specgen.check.transforms.model import CheckedTransform
 from specgen.diagnostics import Sink, Span

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from specgen.check.chains.args import Arguments
@@ -17,7 +17,7 @@ from specgen.check.chains.position import Position
 from specgen.check.chains.types import cast_bounds, typed_row
 from specgen.check.chains.writes import hidden_entry, written_entry
 from specgen.check.model import Entry, dotted
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.types import taken_by
 from specgen.diagnostics import Sink, Span
@@ -161,10 +161,12 @@ class Binder:
         if self._faults() > before:
             self.keys.unwritten |= {dotted(key) for key in out_keys or ()}
             return []
-        outputs = [
-            output for output in transform.written(inverse=False) if not self._absent(output, arguments)
+        declared = transform.written(inverse=False)
+        free = [
+            output
+            for output in declared
+            if chosen_by_out_keys(output, transform.roles) and output.exists(arguments.params)
         ]
-        free = [output for output in outputs if _chosen(output)]
         if out_keys is not None and len(out_keys) != len(inputs) * len(free):
             self.sink.add(
                 rules.KEY_COUNT.at(
@@ -185,7 +187,9 @@ class Binder:
                 return []
             named = {**static, **sizes}
             written: dict[str, Entry] = {}
-            for output in outputs:
+            for output in declared:
+                if not output.exists({**arguments.params, **row}):
+                    continue
                 followed = None if output.each is None else row[output.each]
                 if output.hidden:
                     written[output.name] = hidden_entry(instance, output, followed, named)
@@ -251,10 +255,7 @@ class Binder:
             if role is driver:
                 continue
             if role.form == "each":
-                keyword = role.keyword or ""
-                chosen = arguments.lists.get(keyword)
-                found = self.keys.inputs(transform, role, chosen, keyword, arguments, known)
-                self._pair(transform, role, rows, found, arguments)
+                self._pair(transform, role, rows, self._of_each(transform, role, rows, arguments), arguments)
             elif role.form == "all":
                 rows = self._together(transform, role, rows, arguments)
             else:
@@ -269,12 +270,23 @@ class Binder:
             dict(sorted(row.items(), key=lambda item: order.index(item[0].partition(".")[0]))) for row in rows
         ]
 
+    def _of_each(
+        self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments
+    ) -> list[Entry | None]:
+        """What a role stands for that goes along with another: None where it may be missing and is."""
+        chosen, known = arguments.lists.get(role.keyword or ""), self.state.entries
+        if chosen is not None or not role.optional:
+            return [*self.keys.inputs(transform, role, chosen, role.keyword, arguments, known)]
+        keys: list[Key] = [tuple(entry.split(".")) for entry in role.default]
+        found = [self.keys.inputs(transform, role, [key], None, arguments, known) for key in keys]
+        return [one[0] if one else None for one in found] or [None] * len(rows)
+
     def _pair(
         self,
         transform: CheckedTransform,
         role: Role,
         rows: list[dict[str, Entry]],
-        found: list[Entry],
+        found: Sequence[Entry | None],
         arguments: Arguments,
     ) -> None:
         if len(found) != len(rows):
@@ -287,7 +299,7 @@ class Binder:
             )
             return
         for row, entry in zip(rows, found, strict=True):
-            row[role.name] = entry
+            row |= {} if entry is None else {role.name: entry}
 
     def _together(
         self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments
@@ -354,9 +366,6 @@ class Binder:
         named = output.keyword in arguments.names or output.keyword in arguments.places
         return arguments.span(output.keyword) if named else arguments.span()
 
-    def _absent(self, output: Output, arguments: Arguments) -> bool:
-        return output.when is not None and not output.when.decide(arguments.params)
-
     def _key(self, output: Output, entry: Entry | None, arguments: Arguments) -> Key:
         keyword = output.keyword or ""
         if entry is None:
@@ -376,8 +385,3 @@ _RANKS = {"each": 0, "all": 0, "key": 1, "flag": 2}
 def _is_flag(role: Role) -> bool:
     """Whether a role is a done flag of what another one stands for."""
     return role.form == "flag"
-
-
-def _chosen(output: Output) -> bool:
-    """Whether the keys of an output are chosen with `out_keys`."""
-    return output.each is not None and output.keyword is None and not output.flag and not output.hidden

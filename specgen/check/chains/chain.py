@@ -127,6 +127,7 @@ def check_chain(
                     lint_instance(instance, arguments.span, mine)
                     warn_beyond_bounds(instance, arguments.span, mine)
     binder.keys.report_missing_keys()
+    binder.keys.warn_of_order()
     check_keywords(instances, env.value, binder.spans, mine)
     check_models(model_instances, instances, env.value, file.key_span(*path), mine)
     warn_order(instances, model_instances, binder.spans, mine)

@@ -11,7 +11,8 @@ from specgen.check.chains.inverse_bounds import tensor_values
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.model import Instance, Row
 from specgen.check.chains.position import Position
-from specgen.check.chains.types import base_scope, shape_of, typed_row
+from specgen.check.chains.scope import base_scope, shape_of
+from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import sizes_of, written_entry
 from specgen.check.model import Constant, Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, Way, followed
@@ -63,7 +64,7 @@ class InverseBinder:
             if any(self._refused(entry) for entry in inputs.values()):
                 continue
             found.append(Row(inputs, {}))
-        outputs = [o for o in self.transform.written(inverse=True) if not self._absent(o)]
+        outputs = [o for o in self.transform.written(inverse=True) if o.exists(self.instance.params)]
         if len(self.sink) + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
             return []
         names = iter(self.arguments.lists.get("out_keys_inv") or ())
@@ -130,9 +131,6 @@ class InverseBinder:
                 )
             )
         return entry.role != "action"
-
-    def _absent(self, output: Output) -> bool:
-        return output.when is not None and not output.when.decide(self.instance.params)
 
     def _keys_fit(self, rows: Sequence[Row], outputs: Sequence[Output]) -> bool:
         out_keys = self.arguments.lists.get("out_keys_inv")

@@ -44,12 +44,14 @@ class KeyFinder:
     Attributes:
         state: the keys at the present position.
         missing: keys that were read and are not there.
+        done_without: keys of optional roles that are not there.
         unwritten: keys that would be there if a transform were right.
     """
 
     state: Position
     sink: Sink
     missing: list[_Missing] = field(default_factory=list)
+    done_without: list[_Missing] = field(default_factory=list)
     unwritten: set[str] = field(default_factory=set)
 
     def inputs(
@@ -91,7 +93,8 @@ class KeyFinder:
         ):
             listed = chosen is not None and argument in arguments.lists
             place = arguments.span(argument, index) if argument and listed else arguments.span()
-            if argument and not listed and argument in (*arguments.names, *arguments.places):
+            named = argument in (*arguments.names, *arguments.places)
+            if argument and not listed and named:
                 place = arguments.span(argument)
             if chosen is not None and chosen.index(chosen[index]) < index:
                 self.sink.add(
@@ -113,7 +116,8 @@ class KeyFinder:
             if entry is not None:
                 entry = _as_read(transform, role, entry, lambda spec: match(pattern, spec, None, shapes))
             if entry is None:
-                self.missing.append(
+                needed = named or listed or not role.optional
+                (self.missing if needed else self.done_without).append(
                     _Missing(
                         transform,
                         selector,
@@ -156,6 +160,18 @@ class KeyFinder:
             keys |= dict.fromkeys(found.sizes.keys() - sizes.keys(), entry.dotted)
             sizes = found.sizes
         return sizes
+
+    def warn_of_order(self) -> None:
+        """Warn of transforms that do without a key which one behind them writes, once all writers are known."""
+        writers = self.state.written_keys.last_writers
+        for one in self.done_without:
+            if (writer := writers.get(one.key)) is not None and one.dropped is None:
+                message = (
+                    f"`{one.transform.name}` does without `{one.key}`, which `{writer[0]}` writes behind it"
+                )
+                help = f"move `{one.transform.name}` behind `{writer[0]}`"
+                notes = [Note(f"`{writer[0]}` comes later", writer[1])]
+                self.sink.add(language_rules.WRITTEN_LATER.at(one.place, message, help=help, notes=notes))
 
     def report_missing_keys(self) -> None:
         """Report the keys that a transform reads and nothing before it writes, once all writers are known."""

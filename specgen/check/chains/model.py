@@ -42,7 +42,9 @@ class Row:
 
 
 def role_entries(row: Row, role: Role) -> list[Entry]:
-    """What a role stands for in a repetition: one entry, or several that are read together."""
+    """What a role stands for in a repetition: one entry, several that are read together, or none."""
+    if role.may_be_missing and role.name not in row.inputs:
+        return []
     if role.form != "all":
         return [row.inputs[role.name]]
     return [entry for name, entry in row.inputs.items() if name.partition(".")[0] == role.name]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from specgen.check.around_scope import any_of, fold_expression, given_around
 from specgen.check.chains.model import Instance, Row
+from specgen.check.chains.scope import base_scope, given_keys, interval_of, shape_of
 from specgen.check.model import Entry, Statement, identifier
 from specgen.check.transforms.entries import Output
 from specgen.check.transforms.model import AROUND_PHASES, CheckedTransform, Phase
@@ -99,7 +99,7 @@ class _Typing:
     def run(self, phases: tuple[Phase, ...]) -> None:
         """Type the statements of some phases, in this order, up to the first mistake."""
         for phase in phases:
-            scope = base_scope(self.instance)
+            scope = {**base_scope(self.instance), **given_keys(self.transform, self.row)}
             for name, number in self.row.sizes.items():
                 scope[name] = Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
             scope |= self._buffers()
@@ -338,63 +338,3 @@ def _callable(instance: Instance, sizes: Mapping[str, int]) -> dict[str, Functio
         )
         for network in instance.transform.networks
     }
-
-
-def base_scope(instance: Instance) -> dict[str, Binding]:
-    """What a transform's expressions see of its parameters, whose values a chain knows."""
-    scope: dict[str, Binding] = {}
-    for param in instance.transform.params:
-        value = instance.params[param.name]
-        if param.optional:
-            given = value is not None
-            scope[f"given({param.name})"] = Binding(Type("bool", (), "lit"), point(given), static=given)
-        if param.kind == "tensor" and value is not None:
-            type_ = Type("float32", shape_of(value), "const")
-            values = interval_of(value)
-            symbol = Symbol(f"{instance.path}.params.{param.name}", param.name, type_, values)
-            scope[param.name] = Binding(type_, values, what="parameter", symbol=symbol)
-        elif value is None:
-            scope[param.name] = Binding(
-                Type(_dtype(param.kind), (), "lit"), ANYTHING, static=None, what="missing"
-            )
-        elif isinstance(value, tuple):
-            kind = Type("list", (), "lit")
-            scope[param.name] = Binding(kind, ANYTHING, what="parameter", items=value)
-        elif param.kind == "enum":
-            for word in param.choices:
-                scope.setdefault(word, Binding(Type("str", (), "lit"), ANYTHING, static=word, what="word"))
-            kind = Type("str", (), "lit")
-            scope[param.name] = Binding(kind, ANYTHING, static=value, what="parameter")
-        else:
-            number = float(value) if param.kind == "float" else value
-            scope[param.name] = Binding(
-                Type(_dtype(param.kind), (), "lit"),
-                point(number),
-                static=number,
-                what="parameter",
-            )
-    return scope
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of nested lists (they are known to be regular)."""
-    return (len(value), *shape_of(value[0])) if isinstance(value, list) else ()
-
-
-def interval_of(value: Any) -> Interval:
-    """The smallest interval around the numbers in nested lists."""
-    numbers = list(_flat(value))
-    return Interval(min(numbers), max(numbers))
-
-
-def _dtype(kind: str) -> str:
-    dtypes = {"int": "int64", "float": "float32", "bool": "bool", "tensor": "float32", "enum": "str"}
-    return dtypes.get(kind, "int64")
-
-
-def _flat(value: Any) -> Any:
-    if isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
-    else:
-        yield value

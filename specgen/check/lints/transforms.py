@@ -40,7 +40,7 @@ def lint_transform(
     reads |= {transform.derive_done} if isinstance(transform.derive_done, str) else set()
     conditions = [output.when for output in outputs] + [drop.when for drop in drops]
     conditions += [role.sorted for role in roles]
-    reads = reads.union(*(condition.params for condition in conditions if condition is not None))
+    reads = reads.union(*(condition.names for condition in conditions if condition is not None))
     reads |= {name for pair in transform.masks.items() for name in pair}
     reads |= {buffer.init for buffer in transform.buffers.values() if isinstance(buffer.init, str)}
     params = [param for param in transform.params.values() if isinstance(param, Param)]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData
+from specgen.check.pipelines.fields import GSDE_EVERY
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
@@ -25,7 +26,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 
-_KINDS: tuple[ExplorationKind, ...] = ("epsilon_greedy", "gaussian", "ornstein_uhlenbeck")
+_KINDS: tuple[ExplorationKind, ...] = ("epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde")
 
 _DRIFT = {"theta": 0.15, "dt": 0.01}
 """The numbers of noise that drifts (Lillicrap et al. 2016), where nothing is said of them."""
@@ -89,6 +90,12 @@ class ActingReader:
     def _said(self, field: str) -> bool:
         return self.pipeline.policy is not None and getattr(self.pipeline.policy, field) is not None
 
+    @property
+    def _draws_by_features(self) -> bool:
+        """Whether the noise is that of the policy's distribution, and kept for several steps."""
+        declared = self.pipeline.policy
+        return declared is not None and declared.explore is not None and declared.explore.gsde is not None
+
     def _report_fields_without_effect(self) -> None:
         for field in ("explore", "random_frames"):
             if self._said(field):
@@ -108,7 +115,7 @@ class ActingReader:
     def _report_other_actions(self, loss: PipelineLoss) -> None:
         """Report what changes actions behind an on-policy policy."""
         for field in ("explore", "random_frames"):
-            if self._said(field):
+            if self._said(field) and not (field == "explore" and self._draws_by_features):
                 message = (
                     f"`{loss.loss.name}` weighs actions by their log-probability, and `{field}` changes them"
                 )
@@ -147,6 +154,8 @@ class ActingReader:
             message = f"`{kind}` does not fit `{action}`, which is {what}"
             self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{_example(network)}`"))
             return None
+        if kind == "gsde":
+            return self._by_features(network)
         field = "eps" if kind == "epsilon_greedy" else "sigma"
         amount = self.numbers.amount(*place, kind, field)
         settings: dict[str, Setting] = {}
@@ -161,6 +170,13 @@ class ActingReader:
         if kind == "ornstein_uhlenbeck" and not self._dies_out(settings):
             return None
         return Exploration(kind, amount, settings)
+
+    def _by_features(self, network: PipelineNetwork) -> Exploration | None:
+        """Noise that is linear in the features of a policy."""
+        if not isinstance(network.head, PolicyHead) or network.head.scale != "gsde":
+            return None  # which is reported where the network is read
+        every = self.numbers.setting("policy", "explore", "gsde", "every", fact=GSDE_EVERY)
+        return Exploration("gsde", None, {} if every is None else {"every": every})
 
     def _dies_out(self, settings: Mapping[str, Setting]) -> bool:
         """Whether noise that drifts returns to 0."""
@@ -178,6 +194,8 @@ class ActingReader:
 
     def _check_noise(self, network: PipelineNetwork, exploration: Exploration) -> None:
         """Report exploration that is none, and noise that leaves nothing of the action."""
+        if exploration.amount is None:
+            return  # the network learns how much
         field = "eps" if exploration.kind == "epsilon_greedy" else "sigma"
         span = exploration.amount.setting.span
         if draws(network):

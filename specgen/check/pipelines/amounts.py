@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from specgen.check.model import Parameter
 from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
-from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.model import (
     Acting,
@@ -40,7 +39,7 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
     data, limits = pipeline.data, pipeline.limits
     _check_data(data, given, sink)
     if isinstance(data, OnPolicyData):
-        _check_accumulated(data, recurrent=are_recurrent(pipeline.networks), sink=sink)
+        _check_accumulated(data, whole=pipeline.in_whole_rows, sink=sink)
     if isinstance(data, ReplayData):
         _check_steps(data, pipeline.losses, sink)
     if limits.frames is not None and not isinstance(data, RecordedData):
@@ -89,14 +88,14 @@ def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) 
         )
 
 
-def _check_accumulated(data: OnPolicyData, *, recurrent: bool, sink: Sink) -> None:
-    """Report updates that are not computed in equal parts; those of recurrent networks are of whole environments."""
+def _check_accumulated(data: OnPolicyData, *, whole: bool, sink: Sink) -> None:
+    """Report updates that are not computed in equal parts, of frames or of `whole` environments."""
     parts = data.accumulate
     if parts is None:
         return
-    rows = data.frames_of_update // (int(data.num_steps.default) if recurrent else 1)
+    rows = data.frames_of_update // (int(data.num_steps.default) if whole else 1)
     if rows % parts.default:
-        what = "environments" if recurrent else "frames"
+        what = "environments" if whole else "frames"
         message = f"{parts.default} equal parts of an update of {rows} {what}"
         help = f"write {nearest_divisor(rows, parts.default)}"
         sink.add(number_rules.DOES_NOT_FIT.at(parts.span, message, help=help))
@@ -198,8 +197,9 @@ def _check_optimizer(optimizer: PipelineOptimizer, total: Setting, sink: Sink) -
 
 
 def _scheduled(pipeline: CheckedPipeline) -> Iterator[Amount]:
-    if pipeline.acting.exploration is not None:
-        yield pipeline.acting.exploration.amount
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.amount is not None:
+        yield exploration.amount
     if isinstance(pipeline.data, ReplayData) and pipeline.data.beta is not None:
         yield pipeline.data.beta
     for optimizer in pipeline.optimizers:

@@ -11,8 +11,9 @@ from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, Recor
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.losses import is_on_policy
-from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
+from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, PipelineOptimizer, Setting
 from specgen.check.pipelines.recorded_conversations import check_recorded_conversations
+from specgen.check.pipelines.sequences import check_whole_rows
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_conversations as rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -22,6 +23,12 @@ from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Pipeline
 
 LossNumbers = Mapping[str, object]
+
+_DIGITS = {"bfloat16": 8, "float16": 11}
+"""The binary digits of numbers of a dtype: a step that is smaller by more is rounded away."""
+
+_SMALL = 0.004
+"""A size that most parameters of language models are above."""
 
 
 class ConversationsCheck:
@@ -54,6 +61,7 @@ class ConversationsCheck:
         losses: Sequence[PipelineLoss],
         given: Sequence[LossNumbers],
         data: PipelineData,
+        optimizers: Sequence[PipelineOptimizer],
         limits: Limits | None,
     ) -> None:
         """Report what does not fit together.
@@ -62,6 +70,7 @@ class ConversationsCheck:
             losses: its losses, with their networks.
             given: the value of every parameter of each of them.
             data: where the data come from.
+            optimizers: what moves the parameters.
             limits: when it ends; None where that has mistakes.
         """
         self._refuse_what_is_not_there()
@@ -80,17 +89,29 @@ class ConversationsCheck:
                 help = "write `source: package.module:function` in its `chat`"
                 self.sink.add(model_rules.NO_PROMPTS.at(env.span, message, help=help))
             if env.chat is not None and env.chat.reward is None:
-                message = f"nothing rewards the conversations of `{env.name}`: each is worth 0"
-                help = "write `reward: …` in its `chat`, with a function of `rewards`"
-                self.sink.add(model_rules.NO_REWARD.at(env.span, message, help=help))
+                self._report_no_reward(env)
         reference = data.ref_model if isinstance(data, RecordedData) else None
         self._check_names(models if reference is None else [*models, reference])
         self._check_device(models[0])
+        for optimizer in optimizers:
+            self._check_steps(optimizer, models)
         if isinstance(data, OnPolicyData):
             self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_width(models[0], data)
+            self._check_turns(data)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
+
+    def _report_no_reward(self, env: PipelineEnv) -> None:
+        """Report an environment without a function that rewards; transforms of its chain may give all there is."""
+        help = "write `reward: …` in its `chat`, with a function of `rewards`"
+        if env.rewarding:
+            who = " and ".join(f"`{name}`" for name in env.rewarding)
+            message = f"only {who} of `{env.name}` changes the rewards of its conversations, which are 0"
+            self.sink.add(model_rules.ONLY_TRANSFORMS.at(env.span, message, help=help))
+            return
+        message = f"nothing rewards the conversations of `{env.name}`: each is worth 0"
+        self.sink.add(model_rules.NO_REWARD.at(env.span, message, help=help))
 
     def _refuse_what_is_not_there(self) -> None:
         """Report what pipelines around conversations don't have yet."""
@@ -111,13 +132,6 @@ class ConversationsCheck:
             span = self.file.key_span(*self.path, *place)
             message = f"{what}: not available in pipelines yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=helps.get(place[0])))
-        for env in self.envs:
-            if env.chat is not None and env.chat.max_turns != 1:
-                message = (
-                    "conversations of several answers are not available in pipelines yet: "
-                    f"`{env.name}` has {'any number' if env.chat.max_turns is None else env.chat.max_turns}"
-                )
-                self.sink.add(schema_rules.NOT_AVAILABLE.at(env.span, message, help="write `max_turns: 1`"))
 
     def _check_loss(self, loss: PipelineLoss, values: LossNumbers) -> None:
         """Report penalties that are subtracted twice, truncated distributions, and rewards that are no advantages."""
@@ -159,8 +173,9 @@ class ConversationsCheck:
 
     def _check_models(self, env: PipelineEnv, acting: Sequence[CheckedLanguageModel]) -> None:
         """Report models of a chain that are neither frozen nor act, and pairs that are known only here."""
+        known = {one.maker for one in acting}  # of those of one name another rule says it
         for model in env.models:
-            if not model.frozen and not any(model.is_same(one) for one in acting):
+            if not model.frozen and model.maker not in known:
                 message = f"`{env.name}` runs `{model.name}`, and `{acting[0].name}` acts and learns"
                 notes = [Note("it is declared here", model.span)]
                 help = f"write `{acting[0].name}` in the chain, or `frozen: true` in `{model.name}`"
@@ -194,6 +209,20 @@ class ConversationsCheck:
         help = "leave one of the two out"
         self.sink.add(model_rules.TWO_DEVICES.at(span, message, notes=notes, help=help))
 
+    def _check_steps(self, optimizer: PipelineOptimizer, models: Sequence[CheckedLanguageModel]) -> None:
+        """Report steps that most parameters of a model are too coarse for, where its dtype is said."""
+        lr = optimizer.lr.setting
+        for model in models:
+            digits = _DIGITS.get(model.dtype or "")
+            if digits is None or optimizer.kind not in ("adam", "adamw"):
+                continue
+            moved = lr.default * 2**digits
+            if moved < _SMALL:
+                message = f"`{optimizer.kind}` moves parameters by about {lr.default:g} at each step, and those of `{model.name}` that are above {moved:.1g} stay as they are in {model.dtype}"
+                notes = [Note("said here", model.place("dtype"))]
+                help = f"write `dtype: float32` in `{model.name}`"
+                self.sink.add(model_rules.COARSE.at(lr.span, message, notes=notes, help=help))
+
     def _check_groups(self, env: PipelineEnv, number: Setting, what: str) -> None:
         group = 1 if env.chat is None else env.chat.group
         if number.default % group:
@@ -201,6 +230,24 @@ class ConversationsCheck:
             notes = [Note("the environment", env.span)]
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
+
+    def _check_turns(self, data: OnPolicyData) -> None:
+        """Report conversations of several answers that batches or minibatches would cut."""
+        turns, notes = (
+            1 if self.env.chat is None else self.env.chat.max_turns,
+            [Note("the environment", self.env.span)],
+        )
+        if turns is None:
+            message = f"`{self.env.name}` has conversations without a limit, and a batch is of whole ones"
+            help = "write `max_turns: 4`, say, in its `chat`"
+            self.sink.add(model_rules.TORN.at(self.env.span, message, help=help))
+        elif turns != 1 and data.num_steps.default != turns:
+            message = f"`{self.env.name}` has conversations of up to {turns} answers, and a batch has {data.num_steps.default}"
+            help = "leave it out: a batch has whole conversations"
+            self.sink.add(model_rules.TORN.at(data.num_steps.span, message, notes=notes, help=help))
+        elif turns != 1:
+            torn = f"the {turns} answers of a conversation"
+            check_whole_rows(data, torn, "conversations", model_rules.TORN, notes, self.sink)
 
     def _check_width(self, model: CheckedLanguageModel, data: OnPolicyData) -> None:
         if data.num_steps.default == 1 or model.pad_to is not None:

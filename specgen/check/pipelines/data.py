@@ -39,7 +39,7 @@ class _SamplerNumbers(TypedDict, total=False):
 
 
 class DataReader:
-    """Reads the `data` of one pipeline, around conversations (of `group` about a prompt) or not."""
+    """Reads the `data` of one pipeline, around conversations (`group` about a prompt, of `turns` answers) or not."""
 
     def __init__(
         self,
@@ -53,9 +53,11 @@ class DataReader:
         models: Mapping[str, Checked[CheckedLanguageModel] | None],
         chats: bool = False,
         group: int = 1,
+        turns: int | None = 1,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
         self.module, self.models, self.chats, self.group = module, models, chats, group
+        self.turns = turns or 1  # no limit is refused elsewhere
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -105,7 +107,7 @@ class DataReader:
         kind = "on_policy"
         num_envs = self._or_default(kind, "num_envs", 1, declared.num_envs)
         if self.chats:
-            num_steps: Setting | None = self._or_default(kind, "num_steps", 1, declared.num_steps)
+            num_steps: Setting | None = self._or_default(kind, "num_steps", self.turns, declared.num_steps)
         else:
             num_steps = self._needed(kind, "num_steps", "128")
         epochs = self._or_default(kind, "epochs", 1, declared.epochs)
@@ -123,7 +125,8 @@ class DataReader:
             count = self.numbers.default("minibatches", 1)
         made = OnPolicyData(num_envs, num_steps, epochs, size, count, accumulate)
         frames = made.frames
-        whole = num_envs.default % self.group == 0  # where groups are not, that alone is said
+        # where groups are not whole, or updates are of whole conversations, that alone is said
+        whole = num_envs.default % self.group == 0 and self.turns == 1
         product = f"num_envs * num_steps = {num_envs.default} * {num_steps.default} = {frames}"
         for setting, message in (
             (size, f"minibatches of {size.default if size else 0} do not divide {product}"),

@@ -29,6 +29,7 @@ class PipelineEnv:
         span: where the pipeline names it.
         chat: what is behind its conversations; None of an environment of numbers.
         runs: the transforms that run language models.
+        rewarding: the transforms that write its reward, by name.
         single: whether it is one environment at a time, whose state is not in its data: a simulator.
     """
 
@@ -44,6 +45,7 @@ class PipelineEnv:
     dropped: Mapping[str, str] = field(default_factory=dict)
     chat: ChatSource | None = None
     runs: tuple[ModelInstance, ...] = ()
+    rewarding: tuple[str, ...] = ()
 
     @property
     def observations(self) -> tuple[Entry, ...]:

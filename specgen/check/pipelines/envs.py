@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv
@@ -88,7 +88,18 @@ def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, o
         dropped=dropped,
         chat=base.chat,
         runs=value.model_instances if isinstance(value, CheckedChain) else (),
+        rewarding=tuple(dict.fromkeys(_rewarding(value))) if isinstance(value, CheckedChain) else (),
     )
+
+
+def _rewarding(chain: CheckedChain) -> Iterator[str]:
+    """The transforms of a chain that write its reward, by name."""
+    for run in chain.model_instances:
+        if run.transform.coefficient and run.params["add_to_reward"]:
+            yield run.transform.name
+    for instance in chain.instances:
+        if any(entry.key == ("reward",) for row in instance.rows for entry in row.outputs.values()):
+            yield instance.transform.name
 
 
 def _arguments(

@@ -119,6 +119,17 @@ OPTIMIZER_ALPHA = Fact(
 FIXED_SCALE = Fact(
     "scale", "float", "standard deviation of the policy, before squashing", _POSITIVE, called="fixed"
 )
+GSDE_EVERY = Fact(
+    "noise_every",
+    "int",
+    "steps after which the noise of an environment is drawn anew",
+    _COUNT,
+    called="every",
+)
+GSDE_SIGMA = Fact(
+    "init_sigma", "float", "deviation of the noise at first, before squashing, for features of mean square 1", _POSITIVE,
+    called="sigma",
+)  # fmt: skip
 BONUS_COEFF = Fact(
     "coeff", "float", "what the bonus on the reward is multiplied with", _POSITIVE, scheduled=True
 )

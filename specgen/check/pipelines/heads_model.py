@@ -13,7 +13,7 @@ from specgen.values import dataclass
 if TYPE_CHECKING:
     from specgen.check.pipelines.model import Setting
 
-ScaleKind = Literal["state", "parameter", "fixed"]
+ScaleKind = Literal["state", "parameter", "fixed", "gsde"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class PolicyHead:
     Attributes:
         family: which distribution.
         action: what is drawn.
-        scale: of a normal one: a head of its own, a trained number, or one that stays.
+        scale: of a normal one: a head of its own, a trained number, one that stays, or that of noise that is linear in the
+            features of the last hidden layer.
         value: that number.
         mask: the key of what says which actions are allowed.
         log_prob_key: under which the log-probability of what is drawn is stored; None where nobody reads it.

@@ -89,6 +89,12 @@ class Layers:
         return tuple({entry.dotted: entry for entry in (*below, *self.inputs)}.values())
 
     @property
+    def joins_nothing(self) -> bool:
+        """Whether several entries, or features and entries, reach the head as they are."""
+        count = len(self.inputs) + (self.trunk is not None)
+        return count > 1 and not (self.cells or self.recurrence or self.own)
+
+    @property
     def trunks(self) -> tuple[PipelineTrunk, ...]:
         """The trunks below, the lowest first."""
         return () if self.trunk is None else (*self.trunk.layers.trunks, self.trunk)

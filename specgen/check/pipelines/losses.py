@@ -103,7 +103,9 @@ def _read_loss(
     if not isinstance(node, MappingNode) or len(node.entries) != 1:
         named = ", ".join(f"`{key.text}`" for key, _ in node.entries) if isinstance(node, MappingNode) else ""
         help = "give several losses names: `{agent: {ClipPPOLoss: {}}, bonus: {RNDLoss: {}}}`"
-        message = f"a loss is of one class, this one names {named or 'none'}"
+        message = f"a loss is of one class, this one names {named}"
+        if not named:
+            message, help = "a loss is of one class, and this one names none", "name it: `{ClipPPOLoss: {}}`"
         sink.add(rules.CHOICE.at(node.span, message, help=help))
         return None
     key = node.entries[0][0]

@@ -10,10 +10,10 @@ from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
 from specgen.check.model import AgentGroup
 from specgen.check.pipelines.bonuses_model import PipelineBonus
-from specgen.check.pipelines.data_model import PipelineData, RecordedData, ReplayData
+from specgen.check.pipelines.data_model import OnPolicyData, PipelineData, RecordedData, ReplayData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import Head, ModelHead
-from specgen.check.pipelines.layers_model import Layers
+from specgen.check.pipelines.layers_model import Layers, are_recurrent
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.diagnostics import Span
@@ -24,7 +24,7 @@ GROUP_ADVANTAGE = "mc_advantage"
 """The estimator that compares the answers to one prompt; it is no loss's own."""
 
 SettingKind = Literal["int", "float"]
-ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck"]
+ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"]
 Sharing = Literal["group", "agent", "all"]
 
 
@@ -115,14 +115,16 @@ def part_name(loss: str, part: str) -> str:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What acts besides the network: how, and the probability of a random action, or the deviation of the noise.
+    """What acts besides the network.
 
     Attributes:
-        settings: the other numbers of noise that drifts, by keyword.
+        kind: how.
+        amount: the probability of a random action, or the deviation of the noise; None where a network says it.
+        settings: the other numbers, by keyword.
     """
 
     kind: ExplorationKind
-    amount: Amount
+    amount: Amount | None
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
@@ -323,6 +325,17 @@ class CheckedPipeline:
         if isinstance(data, RecordedData):
             return data.path
         return data.recorded if isinstance(data, ReplayData) else None
+
+    @property
+    def turns(self) -> int | None:
+        """The most answers in a conversation, where it is learned from whole ones of several; else None."""
+        chat = self.env.chat if isinstance(self.data, OnPolicyData) else None
+        return None if chat is None or chat.max_turns == 1 else chat.max_turns
+
+    @property
+    def in_whole_rows(self) -> bool:
+        """Whether minibatches of on-policy data are of environments with all their steps."""
+        return self.turns is not None or are_recurrent(self.networks)
 
     @property
     def estimated(self) -> tuple[PipelineLoss, ...]:

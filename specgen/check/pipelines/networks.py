@@ -8,25 +8,24 @@ from collections.abc import Mapping
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Checked, Entry, dotted
-from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.distributions import support_of
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE
 from specgen.check.pipelines.heads_model import (
     FeatureHead,
     Head,
     PolicyHead,
     QValueHead,
-    ScaleKind,
     ValueHead,
 )
 from specgen.check.pipelines.language_models import LanguageModelReader
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk
 from specgen.check.pipelines.losses import LossArguments
-from specgen.check.pipelines.model import PipelineNetwork, Setting
+from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Sink
+from specgen.check.pipelines.policies import PolicyReader, shown
+from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -35,7 +34,7 @@ from specgen.expr.sizes import Dim
 from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
-from specgen.schema.pipeline_networks import NetworkBody, Scale
+from specgen.schema.pipeline_networks import NetworkBody
 
 _OF_POLICIES = ("dist", "scale")
 
@@ -61,10 +60,13 @@ class NetworkReader:
         self.models = models
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
         self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
+        self.policies = PolicyReader(file, path, pipeline, self.env, loss, numbers, sink)
 
     def networks(self) -> tuple[PipelineNetwork, ...] | None:
         """The networks, in the order of the loss; None after reporting a mistake."""
         complete = True
+        if self._acts_otherwise():
+            return None
         made: list[PipelineNetwork] = []
         for role in self.loss.loss.networks:
             name = self.declared.get(role.name)
@@ -76,6 +78,43 @@ class NetworkReader:
                 made.append(found)
             complete = complete and found is not None
         return tuple(made) if complete else None
+
+    def _acts_otherwise(self) -> bool:
+        """Whether the action is none that networks here are about, which is reported at the first of them."""
+        if len(self.env.actions) != 1 or self.env.chat is not None:
+            return False
+        (action,) = self.env.actions
+        about = (
+            self.declared[role.name]
+            for role in self.loss.loss.networks
+            if role.name in self.declared
+            and (
+                role.policy or self._writes_action(role) or role.action is not None or "action" in role.reads
+            )
+        )
+        name = next(about, None)
+        support = support_of(action.spec)
+        flat = support in ("index", "onehot") or (support is not None and len(action.stored_shape) == 1)
+        if name is None or flat:
+            return False
+        message = f"policies act by a vector of numbers, or by one of finitely many, and `{action.dotted}` is {shown(action)}"
+        spec, size = action.spec, math.prod(action.stored_shape)
+        bounds = (
+            f" in [{spec.low:g}, {spec.high:g}]"
+            if isinstance(spec.low, int | float) and isinstance(spec.high, int | float)
+            else ""
+        )
+        help = f'declare it as a vector, `"float32[{size}]{bounds}"`'
+        if spec.kind in ("categorical", "onehot"):
+            combinations = spec.classes ** math.prod(spec.sizes)
+            help = f"declare all combinations as one choice, `categorical({combinations})`"
+        elif spec.kind in ("multi_categorical", "multi_onehot"):
+            help = f"declare all combinations as one choice, `categorical({math.prod(spec.counts)})`"
+        span = self.file.key_span(*self.path, "networks", name)
+        self.sink.add(
+            rules.DISTRIBUTION.at(span, message, notes=[Note("the environment", self.env.span)], help=help)
+        )
+        return True
 
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
@@ -103,6 +142,12 @@ class NetworkReader:
         if layers is None or found is None:
             return None
         head, outputs = found
+        if isinstance(head, PolicyHead) and head.scale == "gsde" and layers.joins_nothing:
+            message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
+            place = self.file.key_span(*self.path, "policy", "explore", "gsde")
+            notes, help = [Note("the policy", span)], f"write `{name}: {{mlp: [64, 64]}}`"
+            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(place, message, notes=notes, help=help))
+            return None
         return PipelineNetwork(
             name=name,
             role=role,
@@ -186,7 +231,10 @@ class NetworkReader:
 
     def _head(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[Head, int] | None:
         if role.policy or self._writes_action(role):
-            return self._policy(name, role, body)
+            action = self._action(name)
+            return (
+                None if action is None else self.policies.head(name, role, body, action, self._mask(action))
+            )
         for field in _OF_POLICIES:
             if getattr(body, field) is not None:
                 span = self.file.key_span(*self.path, "networks", name, field)
@@ -262,88 +310,3 @@ class NetworkReader:
         if support is None:
             return None
         return QValueHead(action, self._mask(action), support), action.spec.classes
-
-    def _policy(self, name: str, role: LossNetwork, body: NetworkBody) -> tuple[PolicyHead, int] | None:
-        action = self._action(name)
-        if action is None:
-            return None
-        mask = self._mask(action)
-        certain = not role.policy
-        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
-        if family is None:
-            return None
-        scale, value = self._scale(name, body, family)
-        log_prob = next(
-            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
-            None,
-        )
-        size = action.spec.classes if family.discrete else math.prod(action.type.shape)
-        outputs = size * (2 if scale == "state" else 1)
-        return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
-
-    def _family(
-        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
-    ) -> Family | None:
-        here = (*self.path, "networks", name)
-        default = default_family(action, masked=masked, certain=certain)
-        if body.dist is None:
-            if default is None:
-                message = f"no distribution of a policy is over `{action.dotted}`, {action.spec}"
-                self.sink.add(rules.DISTRIBUTION.at(self.file.key_span(*here), message))
-            return default
-        family = FAMILIES[body.dist]
-        fits = family.support == support_of(action.spec)
-        if not fits:
-            message = f"`{family.name}` is over {_SUPPORTS[family.support]}, and `{action.dotted}` is {_spec(action)}"
-        elif masked and not family.masked:
-            message = f"`{family.name}` does not keep to `{self.env.masks[action.dotted]}`, the mask of `{action.dotted}`"
-        elif family.masked and not masked:
-            message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
-        elif certain and not family.certain:
-            message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
-        elif family.certain and not certain and not role.certain:
-            message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
-        else:
-            return family
-        help = None if default is None else f"write {default.name}, or leave it out"
-        self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
-        return None
-
-    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
-        """The kind of scale that a policy has, and its number."""
-        if not family.scaled:
-            if body.scale is not None:
-                span = self.file.key_span(*self.path, "networks", name, "scale")
-                self.sink.add(
-                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
-                )
-            return None, None
-        if not isinstance(body.scale, Scale):
-            return "state", None
-        place = ("networks", name, "scale")
-        if body.scale.parameter is not None and body.scale.fixed is None:
-            return "parameter", self.numbers.setting(
-                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
-            )
-        if body.scale.fixed is not None and body.scale.parameter is None:
-            return "fixed", self.numbers.setting(
-                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
-            )
-        span = self.file.span(*self.path, *place)
-        self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
-        return "state", None
-
-
-_SUPPORTS = {
-    "index": "indices",
-    "onehot": "one-hot vectors",
-    "bounded": "bounded numbers",
-    "unbounded": "unbounded numbers",
-}
-
-
-def _spec(entry: Entry) -> str:
-    spec = entry.spec
-    if spec.kind in ("categorical", "onehot"):
-        return f"{spec.kind}({spec.n})"
-    return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from specgen.check.model import Parameter
@@ -171,10 +173,10 @@ class Numbers:
         schedules = (*SCHEDULES, "piecewise")
         known = f"a number, one of `params`, or {', '.join(f'`{name}(…)`' for name in schedules)}"
         if not isinstance(expr, tree.Call) or expr.function.path not in schedules:
-            counts = fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS)
-            help = (
-                "write `linear(first, last)`: it falls or rises until the training ends" if counts else None
-            )
+            help = None
+            if fact.scheduled and not tree.free_names(expr).isdisjoint(_COUNTERS):
+                ends = "first, last" if (line := _line(expr)) is None else f"{line[0]:g}, {line[1]:g}"
+                help = f"write `linear({ends})`: it falls or rises until the training ends"
             self.sink.add(number_rules.SCHEDULE.at(node.span, f"`{fact.field}` is {known}", help=help))
             return None
         name = expr.function.path
@@ -251,6 +253,38 @@ class Numbers:
         text = node.text[expr.start : expr.end]
         number = Scalar(text, "plain", value, span)
         return self._number(number, fact, owner)
+
+
+def _line(expr: tree.Expr) -> tuple[float, float] | None:
+    """The first and the last value of an expression that is a line over `progress`; None of any other."""
+    first, middle, last = (_value(expr, progress) for progress in (0.0, 0.5, 1.0))
+    if first is None or middle is None or last is None:
+        return None
+    return (first, last) if math.isclose(2 * middle, first + last, abs_tol=1e-12) else None
+
+
+def _value(expr: tree.Expr, progress: float) -> float | None:
+    """The value of an expression of numbers and `progress`; None of one that reads something else."""
+    match expr:
+        case tree.Literal(value) if not isinstance(value, bool):
+            return value
+        case tree.Name("progress"):
+            return progress
+        case tree.Unary(op, operand):
+            signed = _value(operand, progress)
+            return None if signed is None else -signed if op == "-" else signed
+        case tree.Binary(op, left, right) if op in _OPERATIONS:
+            one, other = _value(left, progress), _value(right, progress)
+            if one is None or other is None or (op == "/" and other == 0):
+                return None
+            return float(_OPERATIONS[op](one, other))
+        case _:
+            return None
+
+
+_OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
 
 
 def _narrowest(range: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:

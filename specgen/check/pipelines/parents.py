@@ -27,7 +27,7 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
-    ("policy", "explore"): (("epsilon_greedy", "gaussian", "ornstein_uhlenbeck"),),
+    ("policy", "explore"): (("epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"),),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
     ("optimizer",): (OPTIMIZERS,),
     ("optimizer", "*"): (OPTIMIZERS,),

@@ -117,6 +117,7 @@ class _Pipeline:
                 models=self.visible.models,
                 chats=self._talks(env),
                 group=1 if env is None or env.chat is None else env.chat.group,
+                turns=1 if env is None or env.chat is None else env.chat.max_turns,
             ).data()
         workers = read_workers(self.file, self.path, pipeline, data, self.numbers, self.sink)
         losses = None if env is None or arguments is None else self._losses(env, arguments, data)
@@ -150,7 +151,7 @@ class _Pipeline:
             if env.chat is not None:
                 values = tuple(one.values for one in arguments)
                 conversations = ConversationsCheck(self.file, self.path, pipeline, env, eval_env, self.sink)
-                conversations.check(losses, values, data, limits)
+                conversations.check(losses, values, data, optimizers, limits)
         check_workers(self.file, self.path, workers, env, losses, self.sink)
         if data is not None and acting is not None:
             check_sequences(self.file, self.path, losses, acting, data, self.sink)

@@ -10,10 +10,9 @@ from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import Acting, PipelineLoss
 from specgen.check.pipelines.numbers import nearest_divisor
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Note, Rule, Sink
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 
 
@@ -59,30 +58,44 @@ def check_sequences(
         if any(map(is_on_policy, losses)):
             help = "write `on_policy: {num_envs: 16, num_steps: 64, minibatches: 4}`"
         sink.add(rules.SEQUENCES.at(file.key_span(*path, "data"), message, notes=notes, help=help))
-        return
-    if file.module.pipelines[path[1]].workers is not None:
-        message = f"`{name}` carries a state, which workers do not hand on yet"
-        span = file.key_span(*path, "workers")
-        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave out `workers`"))
 
 
 def _check_columns(data: OnPolicyData, name: str, notes: list[Note], sink: Sink) -> None:
     """Report batches of single steps, and minibatches that tear environments apart."""
-    envs, steps = int(data.num_envs.default), int(data.num_steps.default)
+    steps = int(data.num_steps.default)
     if steps == 1:
         message = f"`{name}` learns from sequences, and a batch has 1 step of each environment"
         sink.add(rules.SEQUENCES.at(data.num_steps.span, message, notes=notes, help="write `num_steps: 64`"))
         return
+    check_whole_rows(
+        data, f"the {steps} steps of an environment", "environments", rules.SEQUENCES, notes, sink
+    )
+
+
+def check_whole_rows(
+    data: OnPolicyData, torn: str, rows: str, rule: Rule, notes: list[Note], sink: Sink
+) -> None:
+    """Report minibatches that tear environments apart, or that the environments are no multiple of.
+
+    Args:
+        data: whose minibatches are of environments with all their steps.
+        torn: what a minibatch of another size tears apart, in words.
+        rows: what it is of, in words.
+        rule: of which that is a mistake.
+        notes: what belongs to it.
+        sink: takes the mistake.
+    """
+    envs, steps = int(data.num_envs.default), int(data.num_steps.default)
     size, count = data.minibatch_size, data.minibatches
     if size is not None and size.default % steps:
-        message = f"minibatches of {size.default} frames tear the {steps} steps of an environment apart"
+        message = f"minibatches of {size.default} frames tear {torn} apart"
         help = f"write {max(1, round(size.default / steps)) * steps}, a multiple of `num_steps`"
-        sink.add(rules.SEQUENCES.at(size.span, message, notes=notes, help=help))
+        sink.add(rule.at(size.span, message, notes=notes, help=help))
     elif size is not None and envs % (size.default // steps):
-        message = f"minibatches of {size.default // steps} environments do not divide num_envs = {envs}"
+        message = f"minibatches of {size.default // steps} {rows} do not divide num_envs = {envs}"
         sink.add(number_rules.DOES_NOT_FIT.at(size.span, message, notes=notes))
     elif count is not None and envs % count.default:
-        message = f"{count.default} minibatches of whole environments do not divide num_envs = {envs}"
+        message = f"{count.default} minibatches of whole {rows} do not divide num_envs = {envs}"
         near = nearest_divisor(envs, count.default)
         sink.add(number_rules.DOES_NOT_FIT.at(count.span, message, notes=notes, help=f"write {near}"))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from specgen.check.pipelines.data_model import PipelineData, RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.fields import WORKER_CPUS, WORKER_GPUS, WORKERS
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
@@ -16,6 +17,7 @@ from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_numbers as number_rules
 from specgen.diagnostics.rules import pipeline_workers as rules
 from specgen.diagnostics.rules import pipelines as form_rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 
@@ -76,6 +78,10 @@ def check_workers(
     if workers is None or workers.sync:
         return
     span = file.key_span(*path, "workers", "sync")
+    if are_recurrent(network for loss in losses for network in loss.networks):
+        message = "networks with a memory learn from sequences of all environments, and these batches are of one worker after the other"
+        sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `sync`"))
+        return
     for loss in losses:
         corrected = loss.estimation is not None and loss.estimation.kind == "vtrace"
         if is_on_policy(loss) and not corrected:

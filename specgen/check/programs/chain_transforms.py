@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.types import interval_of, shape_of
+from specgen.check.chains.scope import interval_of, shape_of
 from specgen.check.model import Constant, Entry, dotted, identifier
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_learned import (

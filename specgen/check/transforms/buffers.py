@@ -183,7 +183,11 @@ def check_update(
                 f"no update learns from several keys together yet: put a transform before this one whose map, "
                 f"`y: concat(*{role.name})`, makes one entry of them"
             )
-        if role.inverse or role.form in ("flag", "all"):
+        if role.may_be_missing:
+            elsewhere[role.name] = (
+                f"no update learns from a key that may be missing yet, as `{role.name}` may"
+            )
+        if role.inverse or role.form in ("flag", "all") or role.may_be_missing:
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")

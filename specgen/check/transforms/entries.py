@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from specgen.check.conditions import Condition
 from specgen.expr import Interval, SpecType, Type
@@ -37,7 +38,7 @@ class Role:
         but: the role whose keys it leaves out.
         varargs: whether users pass its keys one after another.
         sorted: when its keys are put into the order of their names; None for never.
-        optional: whether the transform can do without its key.
+        optional: whether the transform can do without its keys.
         recorded: whether its keys are those of recorded data; an environment has none.
         spec: its pattern as a whole.
         dtype: the enum parameter that says which dtype its keys have.
@@ -71,6 +72,11 @@ class Role:
     def required(self) -> bool:
         """Whether there are no keys that it stands for without its user's word."""
         return not self.default and not self.optional and not self.varargs and not self.recorded
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether a repetition may be without its key."""
+        return self.optional and (self.form == "key" or self.paired is not None)
 
     @property
     def structural(self) -> bool:
@@ -141,10 +147,22 @@ class Output:
         """Whether it replaces its input by default."""
         return self.each is not None and self.key == "{}"
 
+    def exists(self, values: Mapping[str, Any]) -> bool:
+        """Whether it exists, for some parameters and what the roles of a repetition stand for."""
+        return self.when is None or self.when.decide(values)
+
     @property
     def declared(self) -> bool:
         """Whether the declaration says its type."""
         return self.like is not None or self.dtype is not None
+
+
+def chosen_by_out_keys(output: Output, roles: Iterable[Role]) -> bool:
+    """Whether users choose the keys of an output with `out_keys`; where it needs an optional key they can't count on it."""
+    role = next((role for role in roles if role.name == output.each), None)
+    if role is None or role.form != "each" or role.structural or output.keyword is not None:
+        return False
+    return not (output.flag or output.hidden or (output.when is not None and output.when.of_keys))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from specgen.check.conditions import may_be_absent
-from specgen.check.model import Parameter, Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Phase
@@ -22,9 +20,11 @@ _LIKE = ("zeros_like", "ones_like", "full_like")
 
 
 def value_reads(expr: Expr) -> frozenset[str]:
-    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`."""
+    """The names whose value `expr` reads; `zeros_like(x)` reads only the shape and dtype of `x`, `given(x)` nothing."""
     if isinstance(expr, Name):
         return frozenset({expr.path})
+    if isinstance(expr, Call) and expr.function.path == "given":
+        return frozenset()
     below = children(expr)
     if isinstance(expr, Call) and expr.function.path in _LIKE and below and isinstance(below[0], Name):
         below = below[1:]
@@ -208,47 +208,3 @@ def _nothing_unknown(outputs: Iterable[Output], sections: Mapping[Phase, Section
                     help=f"add it to `carry`, or write `next.{name}`",
                 )
             )
-
-
-def check_optional_params(
-    params: Iterable[Parameter],
-    assigned: Iterable[Role | Output],
-    sections: Mapping[str, SectionResult],
-    sink: Sink,
-) -> None:
-    """Report statements that read a parameter which may not have been given."""
-    conditions = {one.name: None if isinstance(one, Role) else one.when for one in assigned}
-    optional = frozenset(param.name for param in params if param.optional)
-    for section in sections.values():
-        by_target = {statement.target: statement for statement in section.statements}
-        for target in by_target:
-            if target.removeprefix("next.") not in conditions:
-                continue  # a local value is as conditional as what reads it
-            when = conditions[target.removeprefix("next.")]
-            given = frozenset[str]() if when is None else when.given
-            for statement in _behind(by_target, target, conditions):
-                for name in sorted(may_be_absent(statement.expr, optional, given)):
-                    sink.add(
-                        transform_rules.MAY_BE_ABSENT.at(
-                            statement.source.span_of(0, len(statement.source.text)),
-                            f"`{name}` may not have been given",
-                            help=f"declare the output with `when: given({name})`",
-                        )
-                    )
-
-
-def _behind(
-    by_target: Mapping[str, Statement], target: str, outputs: Mapping[str, object]
-) -> list[Statement]:
-    """The statement of an output and those of the local values that it uses."""
-    found: dict[str, Statement] = {}
-    pending = [target]
-    while pending:
-        name = pending.pop()
-        if name in found or name not in by_target:
-            continue
-        if name != target and name.removeprefix("next.") in outputs:
-            continue
-        found[name] = by_target[name]
-        pending += by_target[name].reads
-    return list(found.values())

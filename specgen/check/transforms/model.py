@@ -274,9 +274,12 @@ def driver_of(roles: tuple[Role, ...], *, inverse: bool) -> Role | None:
 
 
 def sizes_of(roles: Iterable[Role]) -> Mapping[str, tuple[Role, int]]:
-    """The named sizes of some roles: the first one that has each, and the axis, counted from the end."""
+    """The named sizes of some roles: the first one that has each, and the axis, counted from the end.
+
+    Those that may be missing come last.
+    """
     found: dict[str, tuple[Role, int]] = {}
-    for role in roles:
+    for role in sorted(roles, key=lambda role: role.may_be_missing):
         for place, size in enumerate(role.dims):
             if isinstance(size, Sym) and size.name not in (None, "_"):
                 found.setdefault(str(size.name), (role, place - len(role.dims)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specgen.check.conditions import Condition, read_condition
+from specgen.check.conditions import ALWAYS, Condition, read_condition
 from specgen.check.model import Parameter
 from specgen.check.names import Names
 from specgen.check.transforms.entries import Drop, Output, Role
@@ -151,7 +151,7 @@ class Outputs:
             dims=None if spec is None or spec.dims == ANY_DIMS else spec.dims,
             interval=interval,
             keyword=out.keyword,
-            when=self._when(here, out),
+            when=self._when(here, out, role),
             carry=name in self.transform.carry or out.hidden or out.written_by is not None,
             flag=name in ENDING_FLAGS,
             inverse=inverse,
@@ -163,10 +163,17 @@ class Outputs:
             doc=out.doc,
         )
 
-    def _when(self, here: tuple[str, ...], out: OutKey) -> Condition | None:
-        if out.when is None:
-            return None
-        return read_condition(self.file.scalar(*here, "when"), self.params.values(), self.sink)
+    def _when(self, here: tuple[str, ...], out: OutKey, role: Role | None) -> Condition | None:
+        """When an output exists; one that follows an optional role, where that has a key."""
+        when = None
+        if out.when is not None:
+            inverse = role is not None and role.inverse
+            optional = [] if inverse else [one.name for one in self.roles.values() if one.may_be_missing]
+            text = self.file.scalar(*here, "when")
+            when = read_condition(text, self.params.values(), self.sink, optional)
+        if role is None or not role.may_be_missing:
+            return when
+        return (when or ALWAYS).and_given(role.name)
 
     def _key_fits(self, here: tuple[str, ...], out: OutKey) -> bool:
         field, text = ("name", out.name.replace("{}", "x")) if out.key is None else ("key", out.key)

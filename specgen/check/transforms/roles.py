@@ -36,6 +36,7 @@ _OF: Mapping[str, tuple[RoleForm, ...]] = {
     "varargs": ("all",),
     "sorted": ("all",),
     "of": ("flag",),
+    "optional": ("each", "key"),
     "dtype": ("each",),
     "recorded": ("each",),
 }
@@ -147,7 +148,7 @@ class _Roles:
                 self.sink.add(
                     rules.UNKNOWN_FIELD.at(
                         self.file.key_span(*here, name),
-                        f"`{name}` goes with `{forms[0]}:`, not with `{form}:`",
+                        f"`{name}` goes with {' and '.join(f'`{one}:`' for one in forms)}, not with `{form}:`",
                     )
                 )
                 return False
@@ -173,10 +174,6 @@ class _Roles:
             span = self.file.key_span(*here)
             message = f"`{here[-1]}` is a done flag, which is read under `step`, and there is none"
             self.sink.add(transform_rules.NO_VALUE.at(span, message))
-            return False
-        if form == "key" and role.optional:
-            message = "a key that may be missing is not available yet"
-            self.sink.add(rules.NOT_AVAILABLE.at(self.file.key_span(*here, "optional"), message))
             return False
         return True
 

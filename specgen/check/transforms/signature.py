@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from specgen.check.model import Parameter
 from specgen.check.names import Names
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.roles import claim_keyword
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import transforms as transform_rules
@@ -89,17 +89,10 @@ def usual_signature(
         if listed is not None:
             names.append(f"in_keys{suffix}")
         names += [role.keyword for role in mine if role.form == "each" and role.keyword is not None]
-        if any(_named_by_users(output, roles) and output.inverse is inverse for output in outputs):
+        if any(chosen_by_out_keys(output, roles) and output.inverse is inverse for output in outputs):
             names.append(f"out_keys{suffix}")
     names += [role.keyword for role in roles if role.form == "key" and role.keyword is not None]
     names += [output.keyword for output in outputs if output.keyword is not None]
     names += ["done_key"] if recursion else []
     names += [keyword for keyword in keywords if keyword is not None]
     return tuple(dict.fromkeys((*names, *(param.name for param in params if not param.required))))
-
-
-def _named_by_users(output: Output, roles: Iterable[Role]) -> bool:
-    """Whether the keys of an output are chosen with `out_keys`."""
-    role = next((role for role in roles if role.name == output.each), None)
-    chosen = role is not None and role.form == "each" and not role.structural
-    return chosen and output.keyword is None and not output.flag and not output.hidden

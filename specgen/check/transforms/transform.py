@@ -21,13 +21,14 @@ from specgen.check.transforms.buffers import (
 )
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
-from specgen.check.transforms.flow import check_flow, check_optional_params, value_reads
+from specgen.check.transforms.flow import check_flow, value_reads
 from specgen.check.transforms.inverse import check_inverse_reads, fact_symbols
 from specgen.check.transforms.masks import check_transform_masks
 from specgen.check.transforms.model import CheckedTransform, Phase, sizes_of
 from specgen.check.transforms.names import RESERVED_IN_TRANSFORM
 from specgen.check.transforms.networks import check_networks, declared_where_called, known_sizes
 from specgen.check.transforms.offline import check_recursion
+from specgen.check.transforms.optional import check_absent, check_optional_roles
 from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
 from specgen.check.transforms.python import check_python_phases
@@ -122,6 +123,7 @@ class _Checker:
             self.file, self.path, self.transform, self.module, roles, outputs, self.sink
         )
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
+        check_optional_roles(self.file, self.path, self.transform, roles, self.sink)
         if self.sink.has_errors:
             return None
         here = (self.file, self.path, self.transform)
@@ -170,7 +172,7 @@ class _Checker:
             everything | around_sections(around),
             self.sink,
         )
-        check_optional_params(params, (*roles, *outputs), everything, self.sink)
+        check_absent(self.file, self.path, params, roles, outputs, everything, self.sink)
         self._derive_done(params)
         if self.transform.around is None and not over_time.sections and python is None:
             assigned = [role for role in roles if role.name not in masks]
@@ -300,10 +302,10 @@ class _Checker:
                 type_ = types[role.name]
                 prefixes = ("next.",) if role.form == "flag" else ("", "next.")
                 for prefix in prefixes if phase == "step" else ("",):
-                    give(f"{prefix}{role.name}", type_, full(type_.dtype), "role")
-                    if role.form == "all":
-                        named = f"{prefix}{role.name}"
-                        scope[named] = replace(scope[named], several=())
+                    named = f"{prefix}{role.name}"
+                    give(named, type_, full(type_.dtype), "role")
+                    several = () if role.form == "all" else None
+                    scope[named] = replace(scope[named], several=several, optional=role.may_be_missing)
         for output in outputs:
             type_ = types[output.name]
             known = output.declared or output.inferred is not None

@@ -1,4 +1,4 @@
-"""SG609 to SG612, SG614 to SG620, SG626, SG627: language models of pipelines, and what they don't fit."""
+"""SG609 to SG612, SG614 to SG620, SG626 to SG630: language models of pipelines, and what they don't fit."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ NO_REWARD = Rule(
     "SG620",
     "conversations that nothing rewards",
     """\
-Without `reward` in its `chat` an environment gives 0 for every conversation. No answer is better than another one, and an
+Without `reward` in its `chat` an environment gives 0 for every conversation, and no transform of its chain gives more. No answer is better than another one, and an
 evaluation says nothing.
 
 ```yaml
@@ -247,4 +247,67 @@ data: {recorded: {conversations: "mine.data:train", ref_model: reference, batch_
 """,
     severity="warning",
     without="A second model in memory, and a pass through it for each update, for nothing.",
+)
+
+TORN = Rule(
+    "SG628",
+    "conversations that a batch does not hold whole",
+    """\
+All answers of a conversation share the advantage of what it was worth in the end. So a batch has conversations from their first
+answer to their last, `max_turns` at most, in each of its environments, and an update has conversations with all their answers:
+`minibatch_size` is a multiple of `max_turns`.
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", tools: "mine.tools:search", max_turns: unlimited, group: 8, reward: exact}}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", tools: "mine.tools:search", max_turns: 4, group: 8, reward: exact}}}
+pipelines: {ChatGRPO: {env: Chat, data: {on_policy: {num_envs: 64, minibatch_size: 64}}}}
+```
+""",
+    without="Answers before the last batch get no reward, and their advantage is that of nothing.",
+)
+
+COARSE = Rule(
+    "SG629",
+    "steps that parameters are too coarse for",
+    """\
+A number in bfloat16 has 8 binary digits, one in float16 has 11. Adam moves each parameter by about `lr`, and a parameter that is
+more than 256 times as large (2048 times in float16) is rounded to what it was. Let the parameters that learn be float32; a
+model that is small, or a large `lr`, may do with less, and allows it.
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft, dtype: bfloat16}}}
+pipelines: {ChatGRPO: {optimizer: {adamw: {lr: 1.0e-6}}}}
+```
+
+```yaml
+models: {policy: {causal_lm: {path: checkpoints/sft, dtype: float32}}}
+pipelines: {ChatGRPO: {optimizer: {adamw: {lr: 1.0e-6}}}}
+```
+""",
+    severity="warning",
+    without="Ten updates change 2 % of the parameters, and the curve is flat.",
+)
+
+ONLY_TRANSFORMS = Rule(
+    "SG630",
+    "conversations that only transforms reward",
+    """\
+Without `reward` in its `chat` an environment gives 0 for every conversation, and a transform of its chain makes something of
+that. One that computes rewards is enough; where that is meant, allow it. A penalty alone makes a model stay what it is.
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8}}}
+chains: {ChatTrain: {env: Chat, transforms: [{RetrieveKL: {gen_model: policy, ref_model: reference}}]}}
+```
+
+```yaml
+envs: {Chat: {chat: {source: "mine.data:load", group: 8, reward: exact}}}
+chains: {ChatTrain: {env: Chat, transforms: [{RetrieveKL: {gen_model: policy, ref_model: reference}}]}}
+```
+""",
+    severity="warning",
+    without="The policy learns to be the reference, whatever it is asked.",
 )

@@ -1,4 +1,4 @@
-"""SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+"""SG572, SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
 
 from __future__ import annotations
 
@@ -148,6 +148,26 @@ loss: {ClipPPOLoss: {}}
 """,
     severity="warning",
     without="Ratios are far from 1 before anything was learned, and clipping throws most of the batch away.",
+)
+
+NOISE_OF_FEATURES = Rule(
+    "SG572",
+    "noise of features that there is not",
+    """\
+`gsde` explores by noise that is linear in the features of the policy's last hidden layer. It is the noise of a normal
+distribution, squashed or not, whose scale follows from the features.
+
+```yaml
+networks: {actor_network: {mlp: [64, 64], scale: {parameter: 0.6}}}
+policy: {explore: {gsde: {every: 16}}}
+```
+
+```yaml
+networks: {actor_network: {mlp: [64, 64]}}
+policy: {explore: {gsde: {every: 16, sigma: 0.6}}}
+```
+""",
+    without="Log-probabilities of another distribution than the one that actions come from.",
 )
 
 NOTHING_TRAINED = Rule(

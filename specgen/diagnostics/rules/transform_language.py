@@ -103,6 +103,48 @@ masks: {u: mask}
     without="random actions of one group keep to the mask of another.",
 )
 
+OPTIONAL_NEEDED = Rule(
+    "SG366",
+    "optional role that something needs",
+    """\
+Without the key of an optional role the outputs that read it do not exist. What the environment is given, the shape of a
+draw, the mask of an action, and roles that are found by way of another one's key, can't be done without.
+
+```yaml
+in:
+  goal: {key: goal, type: "float32[n]", optional: true}
+  reached: {key: reached, beside: goal, type: "bool[]"}
+```
+
+```yaml
+in:
+  goal: {key: goal, type: "float32[n]", optional: true}
+  reached: {key: reached, type: "bool[]", optional: true}
+```
+""",
+    without="KeyError at the first reset of an environment without the key.",
+)
+
+WRITTEN_LATER = Rule(
+    "SG367",
+    "optional key that is written too late",
+    """\
+A transform does without an optional key that is not there at its place, and one behind it writes that key.
+
+```yaml
+transforms: [GoalReward, {RenameTransform: {in_keys: [target], out_keys: [goal]}}]
+```
+
+```yaml
+transforms: [{RenameTransform: {in_keys: [target], out_keys: [goal]}}, GoalReward]
+```
+
+Where it is meant, `allow: [SG367]`.
+""",
+    severity="warning",
+    without="the reward never knows of a goal, and nothing says so.",
+)
+
 ALL_ROLE = Rule(
     "SG306",
     "role of several keys read as one",

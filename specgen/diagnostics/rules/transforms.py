@@ -27,8 +27,9 @@ WRONG_CONDITION = Rule(
     "SG342",
     "condition that can't be decided at construction",
     """\
-`when` says that an output exists only where an optional parameter was given. It is decided once, when the
-transform is constructed (in a chain: when it is built), so it can't depend on data.
+`when` says that an output exists only where an optional parameter was given, or an optional role has a key. It is
+decided once, when the transform is constructed or put into an environment (in a chain: when it is built), so it can't
+depend on data.
 
 ```yaml
 params: {max_steps: {type: int, optional: true}}
@@ -44,10 +45,10 @@ out: {truncated: {each: done, name: truncated, type: "bool[...]", when: given(ma
 
 MAY_BE_ABSENT = Rule(
     "SG343",
-    "optional parameter read where it may be absent",
+    "optional parameter or key read where it may be absent",
     """\
-An optional parameter has no value unless it was given. Only outputs with `when: given(…)` of that parameter
-may read it.
+An optional parameter has no value unless it was given, and an optional role none where nobody has its key. Only outputs
+with `when: given(…)` of it may read it, and branches of `where(given(…), …)`.
 
 ```yaml
 params: {max_steps: {type: int, optional: true}}

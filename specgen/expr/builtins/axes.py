@@ -58,12 +58,24 @@ def either_end(dims: Dims, axis: Typed) -> Typed | None:
     """A computed axis that may be counted from either end, as one that counts from the end."""
     found = rank_of(dims)
     if found is None:
-        return None
+        return _joined(dims, axis)
     rank, more = found
     counted = _apply("-", axis, rank if not more else _apply("+", rank, _whole(more)))
     negative = Typed("<", Type("bool", (), "ctor"), Interval(0, 1), (axis, _whole(0)), builtin=_BUILTINS["<"])
     values = Interval(-_MAX_RANK, -1)
     return Typed("where", axis.type, values, (negative, axis, counted), builtin=_BUILTINS["where"])
+
+
+def _joined(dims: Dims, axis: Typed) -> Typed | None:
+    """The axis that was made of others: `where(last < 0, last, first)`, of the first and last of those."""
+    rest = next((size for size in dims if isinstance(size, Rest)), None)
+    if rest is None or rest.joined is None or axis.op != "where":
+        return None
+    first, last = rest.joined
+    named = (*axis.args[0].args[:1], *axis.args[1:])
+    said = axis.args[0].op == "<" and axis.args[0].args[1].static == 0
+    symbols = [one.args[1].symbol if one.op == "where" else None for one in (last, last, first)]
+    return last if said and None not in symbols and symbols == [one.symbol for one in named] else None
 
 
 def place_of(dims: Dims, axis: Axis) -> int | None:

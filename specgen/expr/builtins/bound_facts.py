@@ -161,9 +161,9 @@ def _infer_given(site: Site) -> Typed | None:
     (x,) = site.values
     if x.type.python and x.static is None:
         return site.node(Type("bool", (), "ctor"))
-    if x.type.level == "const" and x.op == "name":
+    if x.op == "name" and (x.type.level == "const" or x.options.get("optional")):
         return site.node(Type("bool", (), "ctor"))
-    message = f"`{site.written(x)}` is no parameter that may be left out"
+    message = f"`{site.written(x)}` is always there: `given` asks for an optional parameter, or for a role that may be missing"
     site.fail(rules.WRONG_ARGUMENTS, message, at=x)
     return None
 
@@ -239,7 +239,7 @@ FACTS: tuple[Builtin, ...] = (
         name="given",
         signature="given(p)",
         family="fact",
-        doc="Whether an optional parameter was given.",
+        doc="Whether an optional parameter was given, or an optional role has a key.",
         params=(Param("p"),),
         infer=_infer_given,
         interval=lambda args, node: BOOLS,

@@ -118,7 +118,9 @@ def _infer_flatten(site: Site) -> Typed | None:
         return None
     sizes = None if start is None or end is None else dims[start : end + 1]
     if sizes is None or any(isinstance(size, Rest) for size in sizes):
-        kind = replace(x.type, dims=(Rest(_joined_name(x, first, last)),), stretch=frozenset())
+        ends = (first, last) if isinstance(first, Typed) and isinstance(last, Typed) else None
+        rest = Rest(_joined_name(x, first, last), joined=ends)
+        kind = replace(x.type, dims=(rest,), stretch=frozenset())
         return site.node(kind, first=first, last=last)
     assert start is not None
     assert end is not None

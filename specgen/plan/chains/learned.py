@@ -68,6 +68,8 @@ def _arguments(instance: Instance) -> Iterator[Code]:
         entries = _taken(instance, role)
         if role.listed:
             yield using(f"in_keys={_keys(entries)}")
+        elif not entries and role.may_be_missing:
+            continue
         elif role.keyword is not None and role.form == "each":
             yield using(f"{role.keyword}={_keys(entries)}")
         elif role.keyword is not None:
@@ -98,7 +100,7 @@ def _dict(tree: dict[str, Any]) -> str:
 
 def _columns(instance: Instance) -> list[str | Key]:
     """The entries that tell repetitions apart and are stored with a trailing 1, which expressions don't see."""
-    role = next(iter(instance.transform.forward), None)
+    role = next((role for role in instance.transform.forward if not role.may_be_missing), None)
     entries = [] if role is None else _taken(instance, role)
     return [entry.key[0] if len(entry.key) == 1 else entry.key for entry in entries if entry.type.col]
 

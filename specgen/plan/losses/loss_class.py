@@ -28,6 +28,7 @@ from specgen.plan.losses.forward import evaluated_networks, reparameterized, rol
 from specgen.plan.losses.learnables import learnable_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_plans, updates
+from specgen.plan.losses.numbers import ranges
 from specgen.plan.losses.part_class import part_plan
 from specgen.plan.losses.parts import PartArguments
 from specgen.plan.model import RefusalPlan, Text
@@ -73,6 +74,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         value_role=loss.value_role,
         out_keys=list(loss.out_keys),
         trained=trained_by_terms(loss),
+        ranges=ranges(loss),
         reads_rows=_reads_rows(loss),
         evaluated=evaluated_networks(loss),
         networks=tuple(

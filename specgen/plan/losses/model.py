@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.code import Code
 from specgen.expr.symbols import Key
 from specgen.literals import literal
 from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
@@ -209,6 +210,7 @@ class LossPlan:
         value_role: the role whose key the estimator takes for the value.
         out_keys: the names of its terms and metrics.
         trained: the networks and numbers that each term trains.
+        ranges: the limits of the numbers that are attributes, as a mapping.
         reads_rows: whether it reads sequences of tokens, whose rows may be of different lengths.
         evaluated: the networks that are called in evaluation mode.
         networks: its networks.
@@ -250,6 +252,7 @@ class LossPlan:
     value_role: str
     out_keys: list[str]
     trained: dict[str, tuple[str, ...]]
+    ranges: Code
     reads_rows: bool
     evaluated: tuple[str, ...]
     networks: tuple[NetworkPlan, ...]

@@ -41,6 +41,20 @@ def read_where(loss: CheckedLoss, param: Parameter) -> str:
     return f"{param.name} is not None" if param.optional and not stands_for_none(loss, param) else ""
 
 
+def ranges(loss: CheckedLoss) -> Code:
+    """The limits of the numbers that are attributes of the loss, those of a pair by their own names, as a mapping."""
+    limits: dict[str, Iterable[tuple[str, float]]] = {}
+    for param in loss.params:
+        kept = loss.coefficients.get(param.name)
+        parts = kept.parts if kept is not None else ()
+        limits[param.name] = [*param.range, *(one for part in parts for one in part.range)]
+        limits |= {part.symbol.name: part.range for part in parts}
+    found = {name: narrowest for name, given in limits.items() if (narrowest := _narrowest(given))}
+    uses = {use for given in found.values() for bound in given.values() for use in bound.uses}
+    text = ", ".join(f"{literal(name)}: {_dict(given)}" for name, given in found.items())
+    return using(f"{{{text}}}", *uses)
+
+
 def stands_for_none(loss: CheckedLoss, param: Parameter) -> bool:
     """Whether a number stands for None wherever a parameter is None."""
     kept = loss.coefficients.get(param.name)

@@ -150,7 +150,7 @@ def _reduced(loss: CheckedLoss, statement: Statement, owner: str) -> str:
     mask = f", {owner}.mask" if loss.mask is not None else ""
     mask = f", {owner}.{statement.name}_mask" if statement.target in loss.masks else mask
     first = "" if loss.means is None else f", first=self.means_first[self.{loss.means.by}]"
-    return f"self._reduce_loss({owner}.{statement.name}, tensordict{mask}{first})"
+    return f"samples.reduced({owner}.{statement.name}{mask}{first})"
 
 
 def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:
@@ -158,5 +158,5 @@ def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:
         return Code(f"{owner}.{statement.name}")
     if loss.types[statement.target].level == "batch":
         mask = f", {owner}.mask" if loss.mask is not None else ""
-        return Code(f"self._mean({owner}.{statement.name}, tensordict{mask})")
+        return Code(f"samples.mean({owner}.{statement.name}{mask})")
     return using(f"torch.as_tensor({owner}.{statement.name})", "torch")

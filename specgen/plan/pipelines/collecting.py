@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import RecordedData
+from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.pipelines.workers_model import CollectingWorkers
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
-from specgen.plan.pipelines.environments import env_words
+from specgen.plan.pipelines.environments import env_words, lacks_beginnings
 
 
 def collector_made(pipeline: CheckedPipeline) -> Code:
@@ -25,9 +26,16 @@ def collector_made(pipeline: CheckedPipeline) -> Code:
         size = f"{number} // config.{workers.count.name}"
         name, given = env_words(pipeline.env, size, f"self.{device_of(pipeline, 'env')}")
         uses = [what, "partial", name, pipeline.env.name]
+        if lacks_beginnings(pipeline, pipeline.env):
+            uses += ["with_transform", "InitTracker"]
+            given, name = ["InitTracker", name, *given], "with_transform"
         words = [f"partial({', '.join((name, *given))})", "self.policy", *_counted(workers)]
         further = list(_sent(workers))
+        if are_recurrent(pipeline.networks):
+            further.append("auto_register_policy_transforms=True")
     words += [f"frames_per_batch={number} * config.{data.num_steps.name}", "total_frames=-1", *further]
+    if pipeline.turns is not None:
+        words.append("whole_episodes=True")
     random_frames = pipeline.acting.random_frames
     if random_frames is not None:
         words.append(f"init_random_frames=config.{random_frames.name}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.layers_model import are_recurrent
 from specgen.check.pipelines.model import CheckedPipeline, Setting
 from specgen.code import Code, using
 from specgen.literals import formatted, literal
@@ -77,14 +76,16 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
     if isinstance(data, OnPolicyData):
         parts = data.minibatch_size or data.minibatches
         assert parts is not None
-        recurrent = are_recurrent(pipeline.networks)
-        if recurrent:
+        whole = pipeline.in_whole_rows
+        if pipeline.turns is not None:
+            yield _whole_conversations(data.num_steps.name, pipeline.turns)
+        if whole:
             yield _whole_environments(data, parts)
         if data.accumulate is not None:
-            yield _equal_parts(data, data.accumulate, recurrent=recurrent)
+            yield _equal_parts(data, data.accumulate, whole=whole)
         if pipeline.env.chat is not None:
             yield from _whole_groups(pipeline, data)
-        if recurrent:
+        if whole:
             return
         frames = f"self.{data.num_envs.name} * self.{data.num_steps.name}"
         yield (
@@ -111,18 +112,24 @@ def _relations(pipeline: CheckedPipeline) -> Iterator[str]:
             )
 
 
-def _equal_parts(data: OnPolicyData, accumulate: Setting, *, recurrent: bool) -> str:
+def _equal_parts(data: OnPolicyData, accumulate: Setting, *, whole: bool) -> str:
     """That an update has equal parts: of frames, or of whole environments."""
     envs, steps = f"self.{data.num_envs.name}", f"self.{data.num_steps.name}"
     size, count = data.minibatch_size, data.minibatches
     if size is not None:
-        rows = f"self.{size.name}" + (f" // {steps}" if recurrent else "")
+        rows = f"self.{size.name}" + (f" // {steps}" if whole else "")
     else:
         assert count is not None
-        rows = f"{envs if recurrent else f'{envs} * {steps}'} // self.{count.name}"
-    what = "environments" if recurrent else "frames"
+        rows = f"{envs if whole else f'{envs} * {steps}'} // self.{count.name}"
+    what = "environments" if whole else "frames"
     text = f"{accumulate.name} must divide the {what} of an update, got "
     return f"if {rows} % self.{accumulate.name}:\n    raise ValueError({formatted(text, f'self.{accumulate.name}')})"
+
+
+def _whole_conversations(steps: str, turns: int) -> str:
+    """That a batch has conversations with all their answers."""
+    text = f"{steps} must be {turns}, the most answers in a conversation, got "
+    return f"if self.{steps} != {turns}:\n    raise ValueError({formatted(text, f'self.{steps}')})"
 
 
 def _whole_groups(pipeline: CheckedPipeline, data: OnPolicyData) -> Iterator[str]:

@@ -36,12 +36,10 @@ def environments(pipeline: CheckedPipeline) -> Iterator[Code]:
 def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
     """What an environment gets besides: the states of a recurrent policy, and what says where these, or noise, begin."""
     recurrent = are_recurrent(pipeline.networks)
-    noise = pipeline.acting.exploration
-    begins = recurrent or (noise is not None and noise.kind == "ornstein_uhlenbeck")
     acting = "acting_" if pipeline.devices.apart else ""
 
     def finished(env: PipelineEnv, made: Code) -> Code:
-        if begins and "is_init" not in env.entries:
+        if lacks_beginnings(pipeline, env):
             made = using(
                 f"TransformedEnv({made}, InitTracker())", *made.uses, "TransformedEnv", "InitTracker"
             )
@@ -53,6 +51,13 @@ def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
         return made
 
     return finished
+
+
+def lacks_beginnings(pipeline: CheckedPipeline, env: PipelineEnv) -> bool:
+    """Whether states of a policy, or noise, begin with episodes, and an environment does not say where these do."""
+    noise = pipeline.acting.exploration
+    kept = noise is not None and noise.kind in ("ornstein_uhlenbeck", "gsde")
+    return (kept or are_recurrent(pipeline.networks)) and "is_init" not in env.entries
 
 
 def _env(pipeline: CheckedPipeline, env: PipelineEnv, size: str, device: str) -> Code:

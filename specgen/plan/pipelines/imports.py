@@ -37,6 +37,8 @@ _MODULES = (
     "DistributionalQValueActor",
     "EGreedyModule",
     "GRUModule",
+    "GSDEHead",
+    "GSDEPolicy",
     "IndependentNormal",
     "LSTMModule",
     "MLP",
@@ -85,10 +87,12 @@ PIPELINE_IMPORTS: dict[str, Import] = {
     "Collector": Import("specgen_runtime.collectors", "Collector"),
     "load_weights": Import("specgen_runtime.collectors", "load_weights"),
     "with_primers": Import("specgen_runtime.collectors", "with_primers"),
+    "with_transform": Import("specgen_runtime.collectors", "with_transform"),
     **{
         name: Import("specgen_runtime.llm", name)
-        for name in ("RetrieveLogProb", "group_advantage", "recorded_conversations")
+        for name in ("RetrieveLogProb", "conversation_advantage", "group_advantage", "recorded_conversations")
     },
+    "warn_of_coarse_parameters": Import("specgen_runtime.llm.models.coarse", "warn_of_coarse_parameters"),
     "TransformedEnv": Import("specgen_runtime.transforms", "TransformedEnv"),
     "InitTracker": Import("specgen_std.transforms.init_tracker", "InitTracker"),
     "SoftUpdate": Import("specgen_runtime.objectives", "SoftUpdate"),

@@ -37,6 +37,10 @@ def acting_model(
     name = f"self.{network.attribute}"
     yield using(f"{name} = {model.maker}(device={place})", model.maker)
     yield using(f"{name}.generator = self.exploring")
+    for optimizer in pipeline.optimizers:
+        if model.dtype in (None, "auto") and optimizer.kind in ("adam", "adamw"):  # it is that of the folder
+            check = "warn_of_coarse_parameters"
+            yield using(f"{check}({name}.model, config.{optimizer.lr.name})", check)
 
 
 def further_model(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> Code:
@@ -54,7 +58,10 @@ def scoring(network: PipelineNetwork) -> str:
         return made
     words = ["generate=False", f"input_mode={literal('tokens')}"]
     if not network.role.policy:
-        words.append("pad_output=True")  # rows that were recorded are
+        words += [
+            "pad_output=True",
+            "assistant_only=True",
+        ]  # rows that were recorded are padded, and answers learned
     return f"{made}.get_new_version({', '.join(words)})"
 
 

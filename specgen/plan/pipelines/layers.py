@@ -10,7 +10,6 @@ from specgen.check.pipelines.layers import is_index
 from specgen.check.pipelines.layers_model import (
     Layers,
     OwnLayers,
-    PipelineTrunk,
     Recurrence,
     inner_key,
     state_keys,
@@ -38,14 +37,16 @@ class MadeLayers:
     Attributes:
         modules: those that read and write tensordicts, in front of the rest: trunks and recurrent layers.
         net: the rest, which ends in the head; empty where the last of the modules writes the features of a trunk.
-        reads: the keys that it reads.
+        reads: the keys that it reads, or of features where they stand.
         uses: the names that they use.
+        size: how many features there are; empty of layers with a head.
     """
 
     modules: tuple[str, ...]
     net: str
     reads: tuple[str, ...]
     uses: frozenset[str]
+    size: str = ""
 
 
 def reads_numbers(layers: Layers) -> bool:
@@ -82,23 +83,39 @@ def network_layers(network: PipelineNetwork) -> MadeLayers:
     return MadeLayers(tuple(modules), net, tuple(reads), frozenset(uses))
 
 
-def trunk_layers(trunk: PipelineTrunk) -> MadeLayers:
-    """The layers of a trunk, all of which are modules of tensordicts; the last one writes its features."""
+def feature_layers(name: str, layers: Layers) -> MadeLayers:
+    """Layers without a head, all of which are modules of tensordicts; the last one writes their features.
+
+    Args:
+        name: the trunk, or the network whose head stands apart.
+        layers: its layers.
+    """
     uses: set[str] = set()
-    layers, key = trunk.layers, key_text(trunk.key)
-    modules, front, size, reads = _front(trunk.name, layers, uses, last=not layers.cells)
+    key = key_text(inner_key(name, "features"))
+    modules, front, size, reads = _front(name, layers, uses, last=not layers.cells)
     if layers.cells:
         cells = [_number(cell) for cell in layers.cells]
         words = [f"in_features={size}", f"out_features={cells[-1]}", *_hidden(layers, cells[:-1], cells)]
         uses.add("MLP")
-        front = [*front, f"MLP({', '.join((*words, 'activate_last_layer=True'))})"]
+        front, size = [*front, f"MLP({', '.join((*words, 'activate_last_layer=True'))})"], cells[-1]
     if front:
         uses |= {"SafeModule", "nn"}
         one = layers if layers.orthogonal is None else replace(layers, orthogonal=(layers.orthogonal[0],) * 2)
         net = _weights(one, front[0] if len(front) == 1 else f"nn.Sequential({', '.join(front)})", uses)
         net = _cast(layers, net, uses)
         modules.append(f"SafeModule({net}, in_keys=[{', '.join(reads)}], out_keys=[{key}])")
-    return MadeLayers(tuple(modules), "", (), frozenset(uses))
+        reads = [key]
+    return MadeLayers(tuple(modules), "", tuple(reads), frozenset(uses), size)
+
+
+def noise_head(network: PipelineNetwork, sigma: Setting) -> MadeLayers:
+    """The layers of a policy whose noise is linear in its features, with the head that gives the mean and the deviation."""
+    made = feature_layers(network.attribute, network.layers)
+    uses = {*made.uses, "GSDEHead"}
+    layers = network.layers
+    last = layers if layers.orthogonal is None else replace(layers, orthogonal=(layers.orthogonal[1],) * 2)
+    head = f"GSDEHead({made.size}, {network.outputs}, sigma=config.{sigma.name})"
+    return replace(made, net=_weights(last, head, uses), uses=frozenset(uses))
 
 
 def _number(size: int | Setting) -> str:

@@ -63,6 +63,7 @@ class UpdatePlan:
         steps: the last statements, by the hyper-parameter that says how many updates lie between two; None for each.
         targets: whether targets follow.
         accumulate: the hyper-parameter that says in how many parts gradients are computed; empty for one.
+        given: the key that says which rows of a batch are samples; empty where all are.
     """
 
     losses: tuple[LossPlan, ...]
@@ -75,6 +76,7 @@ class UpdatePlan:
     steps: tuple[tuple[str | None, tuple[Text, ...]], ...]
     targets: bool
     accumulate: str
+    given: str
 
     @property
     def delayed(self) -> bool:

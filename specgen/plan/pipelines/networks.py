@@ -14,7 +14,13 @@ from specgen.expr import SpecType
 from specgen.literals import literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import Argument, FunctionPlan, Line
-from specgen.plan.pipelines.layers import MadeLayers, network_layers, reads_numbers, trunk_layers
+from specgen.plan.pipelines.layers import (
+    MadeLayers,
+    feature_layers,
+    network_layers,
+    noise_head,
+    reads_numbers,
+)
 from specgen.plan.spec_text import key_text
 
 
@@ -39,7 +45,7 @@ def network_function(network: PipelineNetwork, config: str) -> FunctionPlan:
 
 def trunk_function(trunk: PipelineTrunk, users: Sequence[str], config: str) -> FunctionPlan:
     """Plan `def encoder() -> Trunk`, which makes layers that others stand on, with new weights."""
-    made = trunk_layers(trunk)
+    made = feature_layers(trunk.name, trunk.layers)
     whole = made.modules[0] if len(made.modules) == 1 else f"SafeSequential({', '.join(made.modules)})"
     uses = made.uses | {"Trunk"} | ({"SafeSequential"} if len(made.modules) > 1 else set())
     reads = [f"`{entry.dotted}`, {_type(entry)}" for entry in trunk.layers.inputs]
@@ -130,7 +136,14 @@ def _type(entry: Entry) -> str:
 
 def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
     """The statements, the class of what is returned, and the names that they use."""
-    made = network_layers(network)
+    if (
+        isinstance(network.head, PolicyHead)
+        and network.head.scale == "gsde"
+        and network.head.value is not None
+    ):
+        made = noise_head(network, network.head.value)
+    else:
+        made = network_layers(network)
     uses, layers, inputs = {"nn"} | made.uses, made.net, f"[{', '.join(made.reads)}]"
     match network.head:
         case FeatureHead():

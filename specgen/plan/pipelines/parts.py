@@ -211,6 +211,12 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
     (network,) = acting.networks
     head = network.head
     assert isinstance(head, PolicyHead | QValueHead)
+    if exploration.amount is None:
+        words = [networks, *(f"{word}=config.{one.name}" for word, one in exploration.settings.items())]
+        yield made_part(
+            "policy", using(f"GSDEPolicy({', '.join(words)}, generator=self.exploring)", "GSDEPolicy")
+        )
+        return
     place = f"self.{device_of(pipeline, 'policy')}"
     spec = f"{specs_of(pipeline)}.action_spec_unbatched"
     words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]

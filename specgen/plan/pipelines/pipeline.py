@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specgen.check.model import AgentGroup, Checked, dotted, snake
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.layers_model import are_recurrent, trunks_of, users_of
+from specgen.check.pipelines.layers_model import trunks_of, users_of
 from specgen.check.pipelines.model import GROUP_ADVANTAGE, Amount, CheckedPipeline, PipelineLoss, Setting
 from specgen.code import using
 from specgen.expr.symbols import Key
@@ -83,9 +83,9 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         size, count = data.minibatch_size, data.minibatches
         if size is not None:
             minibatch = f"config.{size.name}"
-            if are_recurrent(pipeline.networks):
+            if pipeline.in_whole_rows:
                 minibatch += f" // config.{data.num_steps.name}"
-        elif count is not None and are_recurrent(pipeline.networks):
+        elif count is not None and pipeline.in_whole_rows:
             minibatch = f"config.{data.num_envs.name} // config.{count.name}"
         elif count is not None:
             minibatch = f"config.{data.num_envs.name} * config.{data.num_steps.name} // config.{count.name}"
@@ -99,8 +99,8 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
         conditions=tuple(_conditions(pipeline)),
         scheduled=scheduled,
         estimated=next((one.estimation.when for one in pipeline.estimated if one.estimation), None),
-        estimators=tuple(map(_estimated, pipeline.estimated)),
-        minibatches="column_minibatches" if are_recurrent(pipeline.networks) else "minibatches",
+        estimators=tuple(_estimated(pipeline, loss) for loss in pipeline.estimated),
+        minibatches="column_minibatches" if pipeline.in_whole_rows else "minibatches",
         minibatch=minibatch,
         until=""
         if limits.until is None
@@ -129,13 +129,21 @@ def _loop(pipeline: CheckedPipeline) -> LoopPlan:
     )
 
 
-def _estimated(loss: PipelineLoss) -> str:
+def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
     """The statement that writes what the estimator of a loss says of a batch."""
     assert loss.estimation is not None
     if loss.estimation.kind != GROUP_ADVANTAGE:
         return f"parts.{loss.part('estimator')}(batch)"
     (advantage,) = loss.estimated
-    return f'batch[{key_text(advantage.key)}] = group_advantage(batch["next", "reward"], batch["group"])'
+    words, function = ['batch["next", "reward"]', 'batch["group"]'], _group_advantage(pipeline)
+    if pipeline.turns is not None:
+        words += ['batch["collector", "traj_ids"]', 'batch["collector", "mask"]']
+    return f"batch[{key_text(advantage.key)}] = {function}({', '.join(words)})"
+
+
+def _group_advantage(pipeline: CheckedPipeline) -> str:
+    """The function that compares the answers to one prompt, or the conversations that begin with it."""
+    return "group_advantage" if pipeline.turns is None else "conversation_advantage"
 
 
 def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
@@ -149,10 +157,11 @@ def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
 
 def _noted(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What the log has of each batch besides: the distances to references, of whole answers."""
+    given = "" if pipeline.turns is None else '[batch["collector", "mask"]]'
     for one in pipeline.env.runs:
         if one.transform.coefficient and isinstance(pipeline.data, OnPolicyData):
             key = one.keys["kl_key"]
-            yield dotted(key), f"batch[{', '.join(map(literal, ('next', *key)))}].sum(-1).mean()"
+            yield dotted(key), f"batch[{', '.join(map(literal, ('next', *key)))}].sum(-1){given}.mean()"
 
 
 def _sliced(pipeline: CheckedPipeline) -> str:
@@ -183,7 +192,8 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     for one in pipeline.optimizers:
         yield f'parts.{optimizer_part(one)}.param_groups[0]["lr"] = {amount(one.lr, unit, total)}'
     exploration = pipeline.acting.exploration
-    if exploration is not None and not isinstance(pipeline.data, RecordedData):
+    changes = exploration is not None and not isinstance(pipeline.data, RecordedData)
+    if changes and exploration is not None and exploration.amount is not None:
         strength = "sigma" if exploration.kind == "gaussian" else "eps"
         yield f"parts.exploration.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
@@ -224,8 +234,9 @@ def _may_change(pipeline: CheckedPipeline) -> Iterator[str]:
         for norm in (one.max_grad_norm,):
             if norm is not None:
                 yield norm.name
-    if pipeline.acting.exploration is not None:
-        yield from _names(pipeline.acting.exploration.amount)
+    exploration = pipeline.acting.exploration
+    if exploration is not None and exploration.amount is not None:
+        yield from _names(exploration.amount)
     for bonus in pipeline.bonuses:
         yield from _names(bonus.coeff)
 
@@ -243,11 +254,11 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
         yield "nn"
     if isinstance(pipeline.data, OnPolicyData):
-        yield "column_minibatches" if are_recurrent(pipeline.networks) else "minibatches"
+        yield "column_minibatches" if pipeline.in_whole_rows else "minibatches"
     if stored_keys(pipeline):
         yield from ("ClassVar", "NestedKey", "Sequence")
     if any(one.estimation and one.estimation.kind == GROUP_ADVANTAGE for one in pipeline.estimated):
-        yield "group_advantage"
+        yield _group_advantage(pipeline)
     if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None:
         yield from ("equal_parts", "mean_losses", *map(output_of, pipeline.losses))
     if pipeline.groups or (isinstance(pipeline.data, RecordedData) and pipeline.recorded is not None):
@@ -261,7 +272,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
         if bonus.coeff.schedule is not None:
             yield bonus.coeff.schedule
     exploration = pipeline.acting.exploration
-    if exploration is not None and exploration.amount.schedule is not None:
+    if exploration is not None and exploration.amount is not None and exploration.amount.schedule is not None:
         yield exploration.amount.schedule
     if (
         isinstance(pipeline.data, ReplayData)

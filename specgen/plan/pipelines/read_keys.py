@@ -13,6 +13,9 @@ from specgen.code import Code, using
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import key_text
 
+GIVEN = ("collector", "mask")
+"""Says which answers of a batch were given: a conversation may be over before others."""
+
 
 def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
     """The keys that the buffer, or a minibatch, holds: all that losses read of them later.
@@ -22,7 +25,8 @@ def stored_keys(pipeline: CheckedPipeline) -> tuple[Code, ...]:
     sequences = isinstance(pipeline.data, OnPolicyData) and are_recurrent(pipeline.networks)
     if isinstance(pipeline.data, RecordedData) or sequences:
         return ()
-    return tuple(using(key_text(key)) for key in _read_later(pipeline))
+    keys = _read_later(pipeline)
+    return tuple(using(key_text(key)) for key in (keys if pipeline.turns is None else (*keys, GIVEN)))
 
 
 def recorded_entries(pipeline: CheckedPipeline) -> tuple[tuple[Code, Code], ...]:

@@ -11,6 +11,7 @@ from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, Pipelin
 from specgen.literals import literal
 from specgen.plan.pipelines.model import LossPlan, UpdatePlan
 from specgen.plan.pipelines.parts import followed, optimizer_part
+from specgen.plan.pipelines.read_keys import GIVEN
 
 
 def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
@@ -53,6 +54,7 @@ def update_plan(pipeline: CheckedPipeline) -> UpdatePlan:
         accumulate=pipeline.data.accumulate.name
         if isinstance(pipeline.data, OnPolicyData) and pipeline.data.accumulate is not None
         else "",
+        given=", ".join(map(literal, GIVEN)) if pipeline.turns is not None else "",
     )
 
 
@@ -60,6 +62,8 @@ def _batch(pipeline: CheckedPipeline) -> str:
     """The dimensions of the batch of an update."""
     if isinstance(pipeline.data, ReplayData) and pipeline.data.slice_length is not None:
         return "slices, steps"
+    if pipeline.turns is not None:
+        return "conversations, answers"
     return "environments, steps" if are_recurrent(pipeline.networks) else "batch"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.model import Parameter
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform
 from specgen.plan.docs import hanging, items_doc, summary, wrapped
 from specgen.plan.short_texts import bound_text
@@ -105,6 +105,7 @@ def _role(role: Role) -> str:
         doc = f": {role.doc}" if role.doc else ""
         return f"the `{role.default[0]}` flag of the root-most done set above `{role.beside}`, for each of its elements{doc}"
     lead = "several together, " if role.form == "all" else ""
+    lead = "if it is there, " if role.optional and role.form == "key" else lead
     return lead + _kind(role) + (f": {role.doc}" if role.doc else "")
 
 
@@ -155,9 +156,8 @@ def _argument(transform: CheckedTransform, name: str) -> str:
         fitting = f", of those with {dtypes}" if _selects(role) else ""
         return f"the keys that it works on (default: {_default(role)}{fitting})."
     if name in ("out_keys", "out_keys_inv"):
-        free = [
-            o for o in transform.written(inverse=inverse) if o.keyword is None and o.each and not o.hidden
-        ]
+        written = transform.written(inverse=inverse)
+        free = [one for one in written if chosen_by_out_keys(one, transform.roles)]
         output = free[0]
         default = (
             f"`in_keys{'_inv' if inverse else ''}`"
@@ -178,6 +178,12 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     for role in transform.roles:
         if role.keyword == name:
             keys = "the key" if role.form == "key" else "the keys"
+            if role.optional:
+                names = " and ".join(f"`{entry}`" for entry in role.default) or "none"
+                there = f"{names}, where the environment has {'it' if len(role.default) == 1 else 'them'}"
+                named = f" (default: {there if role.default else names})"
+                beside = f", beside `{role.beside}`" if role.beside else ""
+                return f"{keys} of `{role.name}`{beside}{named}."
             beside = f", beside `{role.beside}`" if role.beside else ""
             return f"{keys} of `{role.name}`{beside}."
     for output in transform.outputs:

@@ -71,7 +71,10 @@ def _when(transform: CheckedTransform, attribute: str, name: str) -> Condition |
     if attribute in ("_drops", "_drops_inverse"):
         drops = transform.drops if attribute == "_drops" else transform.drops_inverse
         return next(drop.when for drop in drops if drop.role == name)
-    return next((output.when for output in transform.outputs if output.name == name), None)
+    when = next((output.when for output in transform.outputs if output.name == name), None)
+    return (
+        None if when is None else when.at_construction
+    )  # what is missing for want of a key has none in the record
 
 
 def chosen_names(transform: CheckedTransform) -> Iterator[tuple[str, str]]:

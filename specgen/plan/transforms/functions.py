@@ -30,7 +30,7 @@ class PhaseFunction:
     Attributes:
         reads: the names it takes, in order: parameters, roles, outputs, `next.` names.
         writes: the targets it returns, in order.
-        when: what must hold of the parameters; ``None`` for what always exists.
+        when: what must hold of the parameters and keys; ``None`` for what always exists.
     """
 
     plan: FunctionPlan
@@ -45,7 +45,7 @@ class PhaseFunction:
 
     @property
     def given(self) -> frozenset[str]:
-        """The parameters that are known to be given where it is called."""
+        """The parameters and roles that are known to be there where it is called."""
         return frozenset() if self.when is None else self.when.given
 
 
@@ -77,12 +77,14 @@ def ranked(transform: CheckedTransform, name: str) -> Role | None:
 
 
 def _annotations(transform: CheckedTransform, phase: Phase, when: Condition | None) -> dict[str, Code]:
-    """The types of arguments that are several tensors, or parameters that may be missing."""
+    """The types of arguments that are several tensors, or that may be missing."""
     several = [role.name for role in transform.roles if role.form == "all"]
     given = frozenset[str]() if when is None else when.given
     missing = [param for param in transform.params if param.optional and param.name not in given]
     tensor = using("Tensor", "Tensor")
     absent = {param.name: tensor if param.kind == "tensor" else kept_annotation(param) for param in missing}
+    keyless = [role.name for role in transform.roles if role.may_be_missing and role.name not in given]
+    absent |= {f"{prefix}{name}": tensor for name in keyless for prefix in ("", "next_")}
     optional = {name: using(f"{text} | None", *text.uses) for name, text in absent.items()}
     networks = {network.name: network_annotation(network) for network in transform.networks}
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specgen.check.conditions import Condition
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.code import Code, named, using
 from specgen.expr.dtypes import is_abstract
@@ -31,13 +31,15 @@ class KeyPlanner:
         self.inverse = inverse
         self.suffix = "_inv" if inverse else ""
         # what only has a mask stands beside it
-        self.roles = transform.backward if inverse else (*transform.forward, *transform.passed)
+        roles = transform.backward if inverse else (*transform.forward, *transform.passed)
+        # The first key of a record tells what is learned for it.
+        self.roles = tuple(sorted(roles, key=lambda role: role.may_be_missing))
         self.outputs = transform.written(inverse=inverse)
         self.driver = driver_of(self.roles, inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.
         self._free: dict[_Name, list[Condition | None]] = {}
         for output in self.outputs:
-            if self._chosen(output):
+            if chosen_by_out_keys(output, self.transform.roles):
                 self._free.setdefault(_name(output), []).append(output.when)
 
     @property
@@ -49,11 +51,8 @@ class KeyPlanner:
         """The record of one repetition's keys."""
         doc = "writes and reads" if self.inverse else "reads and writes"
         what = f"What one repetition{' of the inverse' if self.inverse else ''} {doc}."
-        roles = [
-            Field(role.name, _KEYS if role.form == "all" else named("NestedKey"), doc=role.doc)
-            for role in self.roles
-        ]
-        outputs = [Field(output.name, named("NestedKey"), doc=output.doc) for output in self.outputs]
+        roles = [Field(role.name, _role_type(role), doc=role.doc) for role in self.roles]
+        outputs = [Field(output.name, _output_type(output), doc=output.doc) for output in self.outputs]
         return RecordPlan(self.row, (what,), (*roles, *outputs))
 
     def binding(self) -> BindingPlan:
@@ -90,10 +89,14 @@ class KeyPlanner:
             case "each" if role is self.driver and role.recorded:
                 selected = self._select(role, f"self._in_keys{self.suffix} or []")
                 return using(f"[] if env is not None else {selected}", *selected.uses)
+            case "each" if role is self.driver and role.optional:
+                return self._select(role, f"self._in_keys{self.suffix}", "_select_optional")
             case "each" if role is self.driver:
                 return self._select(role, f"self._in_keys{self.suffix}" if role.listed else "None")
             case "each":
                 assert role.paired is not None
+                if role.optional:
+                    return self._if_there(role)
                 selected = self._select(role, f"self.{role.keyword}")
                 text = f"self._paired_with({variable(role.paired)}, {selected}, {literal(role.keyword)})"
                 return using(text, *selected.uses)
@@ -111,6 +114,8 @@ class KeyPlanner:
             case "flag":
                 assert role.beside is not None
                 return Code(f"self._flag_keys(env, {variable(role.beside)}, {literal(role.default[0])})")
+            case _ if role.optional:
+                return self._if_there(role)
             case _:
                 key = f"self.{role.keyword}"
                 dtypes = _dtypes(role)
@@ -123,15 +128,48 @@ class KeyPlanner:
                 groups = ", INPUTS" if role.inverse else ""
                 return using(f"self._checked(env, {keys}, {dtypes}{groups})", *uses)
 
-    def _select(self, role: Role, given: str) -> Code:
+    def _if_there(self, role: Role) -> Code:
+        """The keys of a role that may be missing, None where they are."""
+        key, dtypes = f"self.{role.keyword}", _dtypes(role)
+        lead = variable((self.driver or next(self._ordered())).name)
+        uses = [*dtypes.uses]
+        if role.form == "each":
+            default = f"[{', '.join(map(key_literal, role.default))}]"
+            if not role.default:
+                default = f"[None] * len({lead})"
+            keys = f"self._paired_with({lead}, {key} or {default}, {literal(role.keyword)})"
+        elif role.beside is not None:
+            name = f"{key} or {literal(role.default[0])}"
+            keys = f"[sibling(key, {name}) for key in {variable(role.beside)}]"
+            uses.append("sibling")
+        else:
+            keys = f"[{key} or {key_literal(role.default[0])}]"
+            keys += "" if lead == variable(role.name) else f" * len({lead})"
+        return using(f"self._if_there(env, {keys}, {dtypes}, named={key} is not None)", *uses)
+
+    def _select(self, role: Role, given: str, method: str = "_select") -> Code:
         """The keys that a role stands for; `given` are those that its user chose."""
         default = tuple_text(key_literal(entry) for entry in role.default) if role.default else "()"
         groups = ", INPUTS" if role.inverse else ""
         dtypes = _dtypes(role)
-        text = f"self._select(env, {given}, {default}, {dtypes}{groups})"
+        text = f"self.{method}(env, {given}, {default}, {dtypes}{groups})"
         return using(text, *dtypes.uses, *(["INPUTS"] if role.inverse else []))
 
     def _output(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
+        """The keys of an output; None where it does not exist for want of an optional key."""
+        made = self._output_keys(output, lines)
+        asked = () if output.when is None else output.when.of_keys
+        asked = tuple(atom for atom in asked if not (atom.holds and atom.name == output.each))
+        if not asked:
+            return made
+        there = " and ".join(f"{atom.name}_key is {'not ' if atom.holds else ''}None" for atom in asked)
+        names = ", ".join(f"{atom.name}_key" for atom in asked)
+        lists = ", ".join(variable(atom.name) for atom in asked)
+        text = f"[key if {there} else None for key, {names} in zip({made}, {lists}, strict=True)]"
+        return using(text, *made.uses)
+
+    def _output_keys(self, output: Output, lines: list[tuple[str, Code]]) -> Code:
+        """The keys of an output wherever its role has one."""
         if output.each is None:
             key = literal(output.key) if "." not in output.key else literal(tuple(output.key.split(".")))
             text = f"self.{output.keyword}" if output.keyword is not None else key
@@ -139,6 +177,8 @@ class KeyPlanner:
             first = self._first(lines)
             return Code(f"[{text}] * len({first})" if first is not None else f"[{text}]")
         source = variable(output.each)
+        if self.transform.role(output.each).may_be_missing:
+            return self._beside_optional(output, source)
         if output.hidden:
             return Code(f"[self._hidden(key, {literal(output.name)}) for key in {source}]")
         if output.keyword is not None and output.same:
@@ -152,7 +192,7 @@ class KeyPlanner:
         if not output.same:
             text = f"[rename_leaf(key, {literal(output.key)}) for key in {source}]"
             made = using(text, "rename_leaf")
-        if not self._chosen(output):
+        if not chosen_by_out_keys(output, self.transform.roles):
             return made
         what = f"out_keys{self.suffix}"
         part = ""
@@ -164,6 +204,20 @@ class KeyPlanner:
         if len(self._free) > 1 and (when := self._exists(_name(output))) is not None:
             text = f"{text} if {when} else {made}"
         return using(text, *made.uses)
+
+    def _beside_optional(self, output: Output, source: str) -> Code:
+        """The keys of an output that follows a role which may be missing, None where it is."""
+        name = f"self.{output.keyword}" if output.keyword is not None else literal(output.key)
+        make = "rename_leaf" if "{}" in output.key else "sibling"
+        made = using(f"{make}(key, {name})", make)
+        if output.hidden:
+            made = Code(f"self._hidden(key, {literal(output.name)})")
+        elif output.same:
+            other = name if output.whole else f"sibling(key, {name})"
+            made = using(f"key if {name} is None else {other}", *([] if output.whole else ["sibling"]))
+            if output.keyword is None:
+                return Code(source)
+        return using(f"[None if key is None else {made} for key in {source}]", *made.uses)
 
     def _exists(self, name: _Name) -> str | None:
         """When there is an output of this name; None for always."""
@@ -177,12 +231,6 @@ class KeyPlanner:
         conditions = [self._exists(name) for name in names]
         sometimes = [f"({one})" if " " in one else one for one in conditions if one is not None]
         return " + ".join([str(conditions.count(None)), *sometimes])
-
-    def _chosen(self, output: Output) -> bool:
-        """Whether users choose its keys with `out_keys`."""
-        role = None if output.each is None else self.transform.role(output.each)
-        chosen = role is not None and role.form == "each" and not role.structural
-        return chosen and output.keyword is None and not output.flag and not output.hidden
 
     # ------------------------------------------------------------ arguments
 
@@ -199,11 +247,14 @@ class KeyPlanner:
             return Argument(name, _OPTIONAL, "None")
         for role in self.roles:
             if role.keyword == name and role.form == "key":
+                if role.optional:
+                    kind = named("NestedKey") if role.beside is None else Code("str")
+                    return Argument(name, using(f"{kind} | None", *kind.uses), "None")
                 if role.beside is not None:
                     return Argument(name, "str", literal(role.default[0]))
                 return Argument(name, named("NestedKey"), key_literal(role.default[0]))
             if role.keyword == name:
-                if not role.default:
+                if role.required:
                     return Argument(name, _SEQUENCE)
                 return Argument(name, _OPTIONAL, "None")
         for output in self.outputs:
@@ -221,12 +272,12 @@ class KeyPlanner:
         for role in self.roles:
             if (name := role.keyword) is None:
                 continue
+            made = using(f"normal_keys({name})", "normal_keys")
             if role.form == "key":
-                yield name, _key(name, leaf=role.beside is not None)
-            else:
-                normal = f"normal_keys({name})"
-                optional = f"None if {name} is None else {normal}"
-                yield name, using(optional if role.default else normal, "normal_keys")
+                made = _key(name, leaf=role.beside is not None)
+            if role.optional or (role.form != "key" and role.default):
+                made = using(f"None if {name} is None else {made}", *made.uses)
+            yield name, made
         for keyword, output in {one.keyword: one for one in self.outputs if one.keyword is not None}.items():
             made = _key(keyword, leaf=not output.whole)
             if output.same:
@@ -259,6 +310,18 @@ def _dtypes(role: Role) -> Code:
     return using(tuple_text(TORCH_DTYPES[dtype] for dtype in role.dtypes), "torch")
 
 
-_KEYS = using("list[NestedKey]", "NestedKey")
+def _role_type(role: Role) -> Code:
+    """The type of a role's field in a record of keys."""
+    if role.form == "all":
+        return using("list[NestedKey]", "NestedKey")
+    return _MAYBE if role.may_be_missing else named("NestedKey")
+
+
+def _output_type(output: Output) -> Code:
+    """The type of an output's field in a record of keys."""
+    return _MAYBE if output.when is not None and output.when.of_keys else named("NestedKey")
+
+
+_MAYBE = using("NestedKey | None", "NestedKey")
 _SEQUENCE = using("Sequence[NestedKey]", "Sequence", "NestedKey")
 _OPTIONAL = using("Sequence[NestedKey] | None", "Sequence", "NestedKey")

@@ -104,7 +104,7 @@ class AddedSpecsPlan:
 
     Attributes:
         roles: the inputs that they are like, each as a variable and as a field of the record of keys.
-        groups: conditions on parameters (None for what always exists), and names of outputs with the calls that
+        groups: conditions on parameters and keys (None for what always exists), and names of outputs with the calls that
             make their specs.
     """
 
@@ -117,7 +117,7 @@ class PhaseBlock:
     """A call of a pure function in a reset or step.
 
     Attributes:
-        when: the condition on parameters under which it exists.
+        when: the condition on parameters and keys under which it exists.
         fetched: what is read first: names with expressions.
         results: the names of what it returns.
         call: the call.

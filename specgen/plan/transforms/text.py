@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from specgen.check.conditions import Condition
 from specgen.check.model import identifier
@@ -199,5 +199,25 @@ def unassigned_flags(
             yield _when(output), f"self._write({target}, key.{output.name}, {value})"
 
 
+def keyless(transform: CheckedTransform) -> frozenset[str]:
+    """The roles and outputs whose key may be missing in a record."""
+    roles = [role.name for role in transform.roles if role.may_be_missing]
+    outputs = [one.name for one in transform.outputs if one.when is not None and one.when.of_keys]
+    return frozenset((*roles, *outputs))
+
+
+def if_there(name: str, text: str, missing: Collection[str], otherwise: str) -> str:
+    """`text`, or what stands instead of it in a record without the key `name`, which is among `missing`."""
+    return f"{otherwise} if key.{name} is None else {text}" if name in missing else text
+
+
+def exists(when: Condition | None, outputs: Iterable[str]) -> str | None:
+    """When outputs of one condition exist, in a loop over the records of keys; None for always."""
+    if when is None:
+        return None
+    fields = [f"key.{name} is not None" for name in outputs] if when.of_keys else []
+    return " and ".join([when.python, *fields])
+
+
 def _when(output: Output) -> str | None:
-    return None if output.when is None else output.when.python
+    return exists(output.when, [output.name])

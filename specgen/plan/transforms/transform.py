@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from specgen.check.model import Checked, Parameter
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import PHASES, CheckedTransform, Phase
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.check.transforms.types import joins_only
@@ -25,7 +25,6 @@ from specgen.plan.transforms.functions import PhaseFunction, phase_functions, ra
 from specgen.plan.transforms.inverse import plan_inverse
 from specgen.plan.transforms.keys import KeyPlanner
 from specgen.plan.transforms.model import (
-    AddedSpecsPlan,
     PhaseBlock,
     PhasePlan,
     TensorMapPlan,
@@ -35,19 +34,19 @@ from specgen.plan.transforms.networks import plan_networks
 from specgen.plan.transforms.offline import plan_recursion, recursion_functions
 from specgen.plan.transforms.params import plan_param
 from specgen.plan.transforms.python import python_class, python_items
+from specgen.plan.transforms.specs import plan_added_specs
 from specgen.plan.transforms.text import (
     argument_texts,
     base_keys,
-    by_condition,
+    exists,
     follows_code,
+    if_there,
+    keyless,
     named_done_key,
     named_reset_keys,
     policy_states,
-    shape_source,
-    spec_like,
     unassigned_flags,
     variable,
-    with_declared_specs,
 )
 
 
@@ -78,6 +77,7 @@ class _Planner:
         self.around = plan_around(transform)
         self.roles = {role.name: role for role in transform.roles}
         self.outputs = {output.name: output for output in transform.outputs}
+        self.keyless = keyless(transform)
 
     def run(self) -> list[Item]:
         items: list[Item] = [directed.record() for directed in self._directions()]
@@ -106,7 +106,7 @@ class _Planner:
         rows += [self.backward.row] if self.backward is not None else []
         tensor_map = self._tensor_map_of()
         general = bool(transform.map) and tensor_map is None
-        added = self._added_specs()
+        added = None if self.recursion else plan_added_specs(transform, self._named_size)
         around = () if self.around is None else self.around.groups
         return TransformPlan(
             name=self.name,
@@ -178,30 +178,6 @@ class _Planner:
             return Argument(name, optional, value_code(param.default))
         return Argument(name, annotation, None if param.required else value_code(param.default))
 
-    # ------------------------------------------------------------------- specs
-
-    def _added_specs(self) -> AddedSpecsPlan | None:
-        """The specs that the declaration says; those of maps that say no bounds follow from what they compute."""
-        declared = with_declared_specs(self.transform)
-        if not declared or self.recursion:
-            return None
-        followed = dict.fromkeys(shape_source(output) for output in declared)
-        return AddedSpecsPlan(
-            tuple((variable(role), role) for role in followed if role is not None),
-            tuple(
-                (
-                    None if condition is None else condition.python,
-                    tuple((o.name, self._declared_spec(o)) for o in outputs),
-                )
-                for condition, outputs in by_condition(declared)
-            ),
-        )
-
-    def _declared_spec(self, output: Output) -> CallPlan:
-        role = self.roles.get(output.each or "")
-        source = shape_source(output)
-        return spec_like(output, None if source is None else variable(source), role, self._named_size)
-
     def _derives_done(self) -> str | None:
         derive = self.transform.derive_done
         if derive is True or not any(output.flag for output in self.transform.outputs):
@@ -256,8 +232,8 @@ class _Planner:
         target = "tensordict"
         # A repetition may write what a later one reads: then all is read as it was before.
         source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
-        names = [*self.roles, *self.outputs]
-        needed = [name for name in names if any(name in function.reads for function in functions)]
+        read = {name for one in functions for name in one.reads if name not in self._asked_for(one)}
+        needed = [name for name in (*self.roles, *self.outputs) if name in read]
         return PhasePlan(
             target,
             tuple(self._blocks("map", target, source)),
@@ -309,20 +285,20 @@ class _Planner:
         for function in functions:
             fetched: list[tuple[str, str]] = []
             passed: list[Text] = []
-            like = next((name for name in function.reads if name.removeprefix("next.") in self.roles), None)
+            missing = self.keyless.intersection(self.roles) - function.given
+            there = [name for name in function.reads if name.removeprefix("next.") not in missing]
+            like = next((name for name in there if name.removeprefix("next.") in self.roles), None)
             if not self.buffers.isdisjoint(function.reads):  # one state of them all
-                fetched.append(
-                    ("held", f"self._held(key.{(self.transform.forward or self.transform.outputs)[0].name})")
-                )
+                fetched.append(("held", f"self._held(key.{self._first_key()})"))
             for read in function.reads:
                 if read in self.transform.sizes:
-                    passed.append(self._size(read, function.reads))
+                    passed.append(self._size(read, function.reads, missing))
                     continue
                 if read == NEW_ROWS:
                     passed.append(f"self._reset_rows(tensordict)(key, {target})")
                     continue
                 if (counted := ranked(self.transform, read)) is not None:
-                    passed.append(self._rank_text(counted))
+                    passed.append(if_there(counted.name, self._rank_text(counted), missing, "0"))
                     continue
                 if (param := self._param_of(read)) is not None and param.per_env:
                     passed.append(param_of_rows(param, f"{source}.batch_size", variable(like or "")))
@@ -336,16 +312,32 @@ class _Planner:
                 text, named = self._fetch(read, phase, source, written)
                 passed.append(variable(read) if named else text)
                 if named and read not in at_hand:
-                    fetched.append((variable(read), text))
-                    if function.when is None:
+                    bare = read.removeprefix("next.")
+                    fetched.append((variable(read), if_there(bare, text, missing, "None")))
+                    if function.when is None and bare not in missing:
                         at_hand.add(read)
             yield PhaseBlock(
-                None if function.when is None else function.when.python,
+                self._when(function, phase, source),
                 tuple(fetched),
                 tuple(map(variable, function.writes)),
                 CallPlan(function.name, tuple(passed)),
                 tuple(self._store(write, target) for write in function.writes),
             )
+
+    def _when(self, function: PhaseFunction, phase: Phase, source: str) -> str | None:
+        """When a function is called; that of a map also wants what it reads of optional keys to be at this moment."""
+        outputs = [name.removeprefix("next.") for name in (*function.writes, *self._asked_for(function))]
+        when = exists(function.when, dict.fromkeys(name for name in outputs if name in self.outputs))
+        asked = [f"key.{name}" for name in self._asked_for(function)]
+        if phase != "map" or not asked:
+            return when
+        return f"{when} and not (tolerant and self._lacks({source}, {', '.join(asked)}))"
+
+    def _asked_for(self, function: PhaseFunction) -> list[str]:
+        """What a function reads that not every record has a key of, where it is called only if there is one."""
+        if function.when is None or not function.when.of_keys:
+            return []
+        return [name for name in function.reads if name.removeprefix("next.") in self.keyless]
 
     def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""
@@ -379,15 +371,23 @@ class _Planner:
         rank = f"self._rank(key.{role.name}[0])"
         return f"max({rank}, 1)" if joins_only(self.transform, role) else rank
 
-    def _size(self, name: str, reads: tuple[str, ...]) -> str:
-        """A named size, of the tensor of its role where that is at hand."""
+    def _size(self, name: str, reads: tuple[str, ...], missing: Collection[str] = ()) -> str:
+        """A named size, of the tensor of its role where that is at hand; 0 where that is `missing`."""
         role, axis = self.transform.sizes[name]
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
-        return f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+        text = f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
+        if role.name not in missing:
+            return text
+        return f"0 if {variable(found) if found else f'key.{role.name}'} is None else {text}"
 
     def _named_size(self, name: str) -> str:
         """What gives a size that has a name, for the shape of a draw."""
         return self._size(name, ()) if name in self.transform.sizes else f"self.{name}"
+
+    def _first_key(self) -> str:
+        """A field of which every record has a key."""
+        names = [one.name for one in self.forward.roles] + [one.name for one in self.forward.outputs]
+        return next(name for name in names if name not in self.keyless)
 
     def _param_of(self, name: str) -> Parameter | None:
         return next((param for param in self.transform.params if param.name == name), None)

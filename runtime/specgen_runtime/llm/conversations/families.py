@@ -23,11 +23,13 @@ class _Family:
         template: its text.
         parse: from a text and the end token to messages; None if texts are not read back.
         keywords: parts of the names of tokenizers that have no template of their own and take this one.
+        added: whether it came by `add_chat_template`: tokenizers with a template of their own take it, too.
     """
 
     template: str
     parse: Callable[[str, str | None], Any] | None
     keywords: tuple[str, ...] = ()
+    added: bool = False
 
 
 def add_chat_template(
@@ -43,8 +45,8 @@ def add_chat_template(
         template: a jinja template. Where it has ``{% generation %}`` blocks, they say what the model says; where it
             has none, that is found from the contents of messages.
         inverse_parser: reads a text back: a function to a `History` or a list of messages.
-        model_family_keywords: a tokenizer without a template of its own takes this one if its name contains one of
-            these words, whichever template it would have taken before.
+        model_family_keywords: a tokenizer takes this one if its name contains one of these words, whichever template
+            it would have taken before, its own among them.
 
     Raises:
         ValueError: the name is taken.
@@ -52,7 +54,7 @@ def add_chat_template(
     if template_name in _FAMILIES:
         raise ValueError(f"there is a chat template {template_name!r} already: take another name")
     parse = None if inverse_parser is None else partial(_parsed_by, inverse_parser)
-    _FAMILIES[template_name] = _Family(template, parse, tuple(model_family_keywords or ()))
+    _FAMILIES[template_name] = _Family(template, parse, tuple(model_family_keywords or ()), added=True)
 
 
 def _parsed_by(inverse_parser: Callable[[str], Any], text: str, end: str | None) -> Chat:
@@ -69,8 +71,8 @@ def template_of(tokenizer: Any, template: str | None = None, name: str | None = 
         name: of a known one.
 
     Returns:
-        `template`, else the one called `name`, else the tokenizer's own, else its family's, else ``chatml_format``; a
-        UserWarning says which of the last two.
+        `template`, else the one called `name`, else the one added for its family, else the tokenizer's own, else its
+        family's, else ``chatml_format``; a UserWarning says which, where the tokenizer has none.
 
     Raises:
         ValueError: no template of this name; there is nothing to choose by; or the tokenizer has several.
@@ -84,13 +86,15 @@ def template_of(tokenizer: Any, template: str | None = None, name: str | None = 
             "give a tokenizer, chat_template or chat_template_name: a conversation is rendered by one of them"
         )
     own = getattr(tokenizer, "chat_template", None)
+    family = _family_of(tokenizer)
+    if own and _FAMILIES[family].added:
+        return _FAMILIES[family].template
     if isinstance(own, dict):
         raise ValueError(
             f"the tokenizer has several templates ({', '.join(own)}): give one of them as chat_template"
         )
     if own:
         return str(own)
-    family = _family_of(tokenizer)
     called = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
     warnings.warn(
         f"the tokenizer {called!r} has no chat template: conversations are rendered as {family!r}. Say "

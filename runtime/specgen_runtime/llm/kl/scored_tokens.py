@@ -66,8 +66,8 @@ def scoring(
         raise ValueError(f"{name} returns no log-probabilities: set return_log_probs=True")
     if assistant_only and model.input_mode != "history":
         raise ValueError(
-            f"assistant_only=True needs input_mode='history', {name} has input_mode={model.input_mode!r}: only "
-            "conversations tell what the assistant said; or set assistant_only=False"
+            f"The model must have `input_mode='history'` when assistant_only=True, {name} has {model.input_mode!r}: only"
+            " conversations tell what the assistant said; or set assistant_only=False"
         )
     if assistant_only and tokenizer is None and model.tokenizer is None:
         raise ValueError(f"assistant_only=True needs a tokenizer: give one to {name} or as `tokenizer`")

@@ -11,9 +11,18 @@ import torch
 from torch import nn
 
 from specgen_runtime.extras import import_extra
+from specgen_runtime.reported import ReportedError
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer"]
+__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer", "tokenizer_of"]
+
+
+class MissingFolderError(ReportedError, FileNotFoundError):
+    """A language model, or its tokenizer, that is not where it was looked for."""
+
+
+class ChangedFolderError(ReportedError, ValueError):
+    """A folder that holds something else than when it was recorded."""
 
 
 def load_model(
@@ -73,11 +82,24 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     return _loaded(kind, path, **further)
 
 
+def tokenizer_of(model: Any) -> Any:
+    """The tokenizer that a model tells: what its `get_tokenizer` gives, or the path that it was loaded from.
+
+    Args:
+        model: a model, of `transformers` or not.
+
+    Returns:
+        A tokenizer, or the path of one; None if the model tells neither.
+    """
+    get = getattr(model, "get_tokenizer", None)
+    return get() if callable(get) else getattr(model, "name_or_path", None) or None
+
+
 def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     """What a class of `transformers` makes of a path; an error tells whether there was such a folder."""
     if str(path).startswith(("/", "./", "../")) and not Path(path).is_dir():  # which no name of the hub does
-        raise FileNotFoundError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}: a language model is read from one that"
+        raise MissingFolderError(
+            f"there is no folder {_place(path)}: a language model is read from one that"
             " `save_pretrained` wrote, with its tokenizer"
         )
     try:
@@ -85,9 +107,14 @@ def _loaded(kind: Any, path: str, **keywords: Any) -> Any:
     except OSError as error:
         if Path(path).is_dir():
             raise
-        raise OSError(
-            f"there is no folder {str(path)!r} in {str(Path.cwd())!r}, and as a name of the hub: {error}"
+        raise MissingFolderError(
+            f"there is no folder {_place(path)}, and as a name of the hub: {error}"
         ) from error
+
+
+def _place(path: str) -> str:
+    """A path as a message names it: a relative one with where it begins."""
+    return repr(str(path)) if Path(path).is_absolute() else f"{str(path)!r} in {str(Path.cwd())!r}"
 
 
 def load_template(path: str) -> str:
@@ -122,7 +149,7 @@ def check_recorded(path: str, *, tokenizer: str | None = None, template: str | N
     ):
         text = None if recorded is None else saved(folder)
         if recorded != (None if text is None else hashlib.sha256(text.encode("utf-8")).hexdigest()):
-            raise ValueError(
+            raise ChangedFolderError(
                 f"the {what} in {path!r} is not the one that was recorded: if it is meant to be another one, run"
                 " `specgen models lock`, then `specgen build`, and commit what they write"
             )

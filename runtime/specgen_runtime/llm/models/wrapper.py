@@ -21,7 +21,7 @@ from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
 from specgen_runtime.llm.models.inputs import Inputs
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
-from specgen_runtime.llm.models.loading import load_model, load_tokenizer
+from specgen_runtime.llm.models.loading import load_model, load_tokenizer, tokenizer_of
 from specgen_runtime.llm.models.sampling import GenerationSettings, LogProbsOf, generate_answers
 from specgen_runtime.random_state import drawing_from
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -54,8 +54,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
-        tokenizer: of `transformers`, or a path; needed but for tokens. None: the one that is where the model was loaded
-            from.
+        tokenizer: of `transformers`, or a path; needed but for tokens. None: what the model's `get_tokenizer` gives, or
+            the one that is where it was loaded from.
         input_mode: what is read.
         input_key: where; None for ``(mode, "prompt")`` or ``(mode, "full")``.
         attention_mask_key: where else the mask of tokens may be.
@@ -93,6 +93,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         max_tokens: how many tokens are run at once when sequences are scored; None for all.
         with_entropy: whether distributions (`get_dist`) compute entropies in the run that computes log-probabilities;
             False does so in a run of its own, when one is asked for.
+        assistant_only: whether scoring is of the assistant's tokens alone, where their mask is known; 0.0 stands for others.
         verify_head: when it is made sure that the logits are what the head makes of the body's states: ``"once"``, by a
             probe, whose logits may be too small to tell; or ``"always"``, in each call that scores too, at the cost of
             another run of the model. One that makes them in another way is run as a whole, with a warning.
@@ -138,6 +139,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         log_probs_of: LogProbsOf = "sampled",
         max_tokens: int | None = None,
         with_entropy: bool = True,
+        assistant_only: bool = False,
         verify_head: Literal["once", "always"] = "once",
     ) -> None:
         given = {
@@ -150,11 +152,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         elif not isinstance(cast("object", model), nn.Module):
             raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
         if tokenizer is None and input_mode in ("history", "text"):
-            tokenizer = getattr(model, "name_or_path", None) or None  # where it was loaded from
+            tokenizer = tokenizer_of(model)
         if isinstance(tokenizer, str):
             given["tokenizer"] = tokenizer = load_tokenizer(tokenizer)
         if input_mode not in MODES:
-            raise ValueError(f"input_mode is one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
+            raise ValueError(f"input_mode must be one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
         if tokenizer is None and input_mode != "tokens":
             raise ValueError(f"input_mode={input_mode!r} needs a tokenizer; only tokens are read without one")
         if padding_side not in ("left", "right"):
@@ -176,7 +178,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
                 "prompts are padded when answers are generated: pad_model_input=False is for scoring"
             )
         if not generate and return_log_probs is False:
-            raise ValueError("a model with generate=False and return_log_probs=False would do nothing")
+            raise ValueError("return_log_probs must be True when generate=False: the model would do nothing")
         if num_samples is not None and not generate:
             given["num_samples"] = num_samples = None
         self.model = model if device is None else model.to(device)
@@ -218,7 +220,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.optional_in_keys = self.inputs.optional_keys
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
-        self.with_entropy, self.verify_head = with_entropy, verify_head
+        self.with_entropy, self.verify_head, self.assistant_only = with_entropy, verify_head, assistant_only
         self.generator: torch.Generator | None = None
         self._given = given
         self._scorer: Scorer | None = None
@@ -323,7 +325,9 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
 
     def _scored(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
         found = self.sequences(data)
-        self.keys.write_scores(out, found, self.score(found, found.attention).log_probs)
+        said = found.assistant if self.assistant_only else None
+        scored = self.score(found, found.attention if said is None else said & found.attention)
+        self.keys.write_scores(out, found, scored.log_probs)
         return out
 
     def _answer(self, data: TensorDictBase, out: TensorDictBase) -> TensorDictBase:
@@ -390,8 +394,5 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         return cast("Tensor", self(tensordict.copy()).get(within(self.log_probs_key, "full")))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_scorer": None,
-            "_packs": None,
-        }  # which are found anew where it is unpickled
+        # which are found anew where it is unpickled
+        return {**self.__dict__, "_scorer": None, "_packs": None}

@@ -197,7 +197,13 @@ class TanhNormal(TransformedDistribution):
         loc = self.loc
         shape = torch.Size(sample_shape) + loc.shape if sample_shape else loc.shape
         noise = torch.randn(shape, dtype=loc.dtype, device=loc.device)
-        latent = loc + self.scale * noise
+        return self._drawn(loc + self.scale * noise, noise)
+
+    def action_of(self, latent: Tensor) -> Tensor:
+        """The action of an ``x`` of shape ``(*batch, *event)``; it counts as drawn, and is scored at this ``x``."""
+        return self._drawn(latent, (latent - self.loc) / self.scale)
+
+    def _drawn(self, latent: Tensor, noise: Tensor) -> Tensor:
         action = self._interval.into(latent)
         self._last_draw = _Draw(action, latent, noise)
         return action

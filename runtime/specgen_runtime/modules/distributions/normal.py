@@ -73,13 +73,22 @@ class IndependentNormal(Independent[Normal]):
     @property
     def mode(self) -> Tensor:
         """The mean."""
-        mean: Tensor = self.base_dist.loc
-        return mean
+        return self.loc
 
     @property
     def deterministic_sample(self) -> Tensor:
         """The mean."""
         return self.mode
+
+    @property
+    def loc(self) -> Tensor:
+        """The mean, shape ``(*batch, *event)``."""
+        loc: Tensor = self.base_dist.loc
+        return loc
+
+    def action_of(self, latent: Tensor) -> Tensor:
+        """The action of a number that was drawn: it is that number."""
+        return latent
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The log-probability of actions of shape ``(*sample, *batch, *event)``, one number for each."""

@@ -75,20 +75,40 @@ def _layer(rnn: nn.RNNBase, layer: int) -> tuple[Callable[[Tensor], Tensor], _St
         return functional.linear(inputs, of_input, input_bias)
 
     def lstm_step(x: Tensor, state: States) -> States:
-        h, c = state
-        into, forget, new, out = (x + functional.linear(h, of_state, state_bias)).chunk(4, -1)
-        c = forget.sigmoid() * c + into.sigmoid() * new.tanh()
-        h = out.sigmoid() * c.tanh()
+        h, c = lstm_states(x + functional.linear(state[0], of_state, state_bias), state[1])
         return (h if projection is None else functional.linear(h, projection)), c
 
     def gru_step(x: Tensor, state: States) -> States:
         (h,) = state
-        x_reset, x_update, x_new = x.chunk(3, -1)
-        h_reset, h_update, h_new = functional.linear(h, of_state, state_bias).chunk(3, -1)
-        new = (x_new + (x_reset + h_reset).sigmoid() * h_new).tanh()
-        return (new + (x_update + h_update).sigmoid() * (h - new),)
+        return (gru_state(x, functional.linear(h, of_state, state_bias), h),)
 
     return project, lstm_step if rnn.mode == "LSTM" else gru_step
+
+
+def lstm_states(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """The states of an LSTM after a step.
+
+    Args:
+        gates: the sum of the products with the input and with the state, `(…, 4 * size)`.
+        c: the cell's state before, `(…, size)`.
+    """
+    into, forget, new, out = gates.chunk(4, -1)
+    c = forget.sigmoid() * c + into.sigmoid() * new.tanh()
+    return out.sigmoid() * c.tanh(), c
+
+
+def gru_state(of_input: Tensor, of_state: Tensor, h: Tensor) -> Tensor:
+    """The state of a GRU after a step.
+
+    Args:
+        of_input: the products with the input, `(…, 3 * size)`.
+        of_state: those with the state, of the same shape.
+        h: the state before, `(…, size)`.
+    """
+    x_reset, x_update, x_new = of_input.chunk(3, -1)
+    h_reset, h_update, h_new = of_state.chunk(3, -1)
+    new = (x_new + (x_reset + h_reset).sigmoid() * h_new).tanh()
+    return new + (x_update + h_update).sigmoid() * (h - new)
 
 
 def state_sizes(rnn: nn.RNNBase) -> tuple[int, ...]:

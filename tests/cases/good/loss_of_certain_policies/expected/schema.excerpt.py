@@ -85,11 +85,12 @@ class ImitationLoss(LossModule):
             dist_log_prob, dist_mode, self._read(tensordict, keys.action, "action"),
             random_actor_network=self.random_actor_network, weight=self.weight,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss": self._reduce_loss(terms.loss, tensordict),
+            "loss": samples.reduced(terms.loss),
         }
         if terms.loss_size is not None:
-            outputs["loss_size"] = self._reduce_loss(terms.loss_size, tensordict)
+            outputs["loss_size"] = samples.reduced(terms.loss_size)
         return self._outputs(outputs)
 
     # ...

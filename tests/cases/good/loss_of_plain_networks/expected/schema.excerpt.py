@@ -134,15 +134,14 @@ class ModelLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("model"):
             model_terms = self._model_model_terms(tensordict)
-            outputs["loss_model"] = self._reduce_loss(
-                model_terms.loss_model, tensordict, model_terms.loss_model_mask
-            )
+            outputs["loss_model"] = samples.reduced(model_terms.loss_model, model_terms.loss_model_mask)
         if self._wants("reward"):
             reward_terms = self._model_reward_terms(tensordict)
-            outputs["loss_reward"] = self._reduce_loss(reward_terms.loss_reward, tensordict)
+            outputs["loss_reward"] = samples.reduced(reward_terms.loss_reward)
         return self._outputs(outputs)
 
     # ...

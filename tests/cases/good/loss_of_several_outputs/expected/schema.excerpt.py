@@ -73,12 +73,13 @@ class WorldLoss(LossModule):
             self._read(tensordict, keys.other, "other") if self.rewards else None,
             self._read(tensordict, keys.action, "action"), rewards=self.rewards,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_model": self._reduce_loss(terms.loss_model, tensordict),
-            "loss_later": self._reduce_loss(terms.loss_later, tensordict),
+            "loss_model": samples.reduced(terms.loss_model),
+            "loss_later": samples.reduced(terms.loss_later),
         }
         if terms.loss_reward is not None:
-            outputs["loss_reward"] = self._reduce_loss(terms.loss_reward, tensordict)
+            outputs["loss_reward"] = samples.reduced(terms.loss_reward)
         return self._outputs(outputs)
 
     # ...

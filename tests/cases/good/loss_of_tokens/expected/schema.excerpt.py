@@ -109,12 +109,13 @@ class TokensLoss(LossModule):
             ),
             self._mask(tensordict),
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_objective": self._reduce_loss(
-                    terms.loss_objective, tensordict, terms.mask, first=self.means_first[self.aggregation]
+                "loss_objective": samples.reduced(
+                    terms.loss_objective, terms.mask, first=self.means_first[self.aggregation]
                 ),
-                "entropy": self._mean(terms.entropy, tensordict, terms.mask),
+                "entropy": samples.mean(terms.entropy, terms.mask),
             }
         )
 

@@ -85,7 +85,8 @@ class AdaptiveLoss(LossModule):
         )
         if self.training:
             adapt(self, "beta", terms.next_beta)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     # ...
 

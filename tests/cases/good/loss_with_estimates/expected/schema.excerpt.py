@@ -35,14 +35,15 @@ class CriticLoss(LossModule):
                 *([keys.value_target] if self._wants("critic") else []),
             ],
         )
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._critic_actor_terms(tensordict)
             self._write(given, keys.priority, actor_terms.priority)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
         if self._wants("critic"):
             critic_terms = self._critic_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
         return self._outputs(outputs)
 
     # ...

@@ -86,16 +86,15 @@ class MaskedLoss(LossModule):
             self._of_samples(self._read(tensordict, keys.log_ratio, "log_ratio"), model_now, 0, "log_ratio"),
             self._mask(tensordict), coeff=self.coeff, limit=self.limit,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss_model": self._reduce_loss(terms.loss_model, tensordict, terms.mask),
+            "loss_model": samples.reduced(terms.loss_model, terms.mask),
             "largest": torch.as_tensor(terms.largest),
             "counted": torch.as_tensor(terms.counted),
-            "error": self._mean(terms.error, tensordict, terms.mask),
+            "error": samples.mean(terms.error, terms.mask),
         }
         if terms.loss_outliers is not None:
-            outputs["loss_outliers"] = self._reduce_loss(
-                terms.loss_outliers, tensordict, terms.loss_outliers_mask
-            )
+            outputs["loss_outliers"] = samples.reduced(terms.loss_outliers, terms.loss_outliers_mask)
         return self._outputs(outputs)
 
     # ...

@@ -72,7 +72,8 @@ class NormLoss(LossModule):
         terms = norm_loss(
             v, self._read(tensordict, keys.value_target, "value_target"), value_norm=self.value_norm
         )
-        return self._outputs({"loss_critic": self._reduce_loss(terms.loss_critic, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss_critic": samples.reduced(terms.loss_critic)})
 
     # ...
 

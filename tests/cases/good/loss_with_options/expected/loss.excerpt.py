@@ -249,24 +249,25 @@ class PolicyLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("objective"):
             objective_terms = self._policy_objective_terms(tensordict)
-            outputs["loss_objective"] = self._reduce_loss(objective_terms.loss_objective, tensordict)
-            outputs["kl_approx"] = self._mean(objective_terms.kl_approx, tensordict)
+            outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
+            outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
             outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
             if objective_terms.loss_entropy is not None:
-                outputs["loss_entropy"] = self._reduce_loss(objective_terms.loss_entropy, tensordict)
+                outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
-                outputs["entropy"] = self._mean(objective_terms.entropy, tensordict)
+                outputs["entropy"] = samples.mean(objective_terms.entropy)
         if self._wants("critic"):
             critic_terms = self._policy_critic_terms(tensordict)
-            outputs["loss_critic"] = self._reduce_loss(critic_terms.loss_critic, tensordict)
+            outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
                 outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
             if critic_terms.value_clip_fraction is not None:
-                outputs["value_clip_fraction"] = self._mean(critic_terms.value_clip_fraction, tensordict)
+                outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
 
     # ...

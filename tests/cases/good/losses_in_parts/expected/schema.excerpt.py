@@ -103,17 +103,18 @@ class ControlLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("actor"):
             actor_terms = self._control_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
-            outputs["entropy"] = self._mean(actor_terms.entropy, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
+            outputs["entropy"] = samples.mean(actor_terms.entropy)
             outputs["weight_of_each"] = actor_terms.weight_of_each
         if self._wants("value"):
             value_terms = self._control_value_terms(tensordict)
-            outputs["loss_value"] = self._reduce_loss(value_terms.loss_value, tensordict)
+            outputs["loss_value"] = samples.reduced(value_terms.loss_value)
             if value_terms.error is not None:
-                outputs["error"] = self._mean(value_terms.error, tensordict)
+                outputs["error"] = samples.mean(value_terms.error)
         return self._outputs(outputs)
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:

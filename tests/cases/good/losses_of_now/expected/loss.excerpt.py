@@ -22,7 +22,8 @@ class RewardLoss(LossModule):
         # losses.RewardLoss.terms
         model_now = model.live(tensordict, keys.predicted_reward).squeeze(-1)
         terms = reward_loss(model_now, self._read_signal(next_tensordict, keys.reward, "reward"))
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     # ...
 

@@ -74,11 +74,12 @@ class BonusLoss(LossModule):
         actor_network_now = actor_network.dist("live", tensordict)
         each = actor_network_now.entropies(self.samples, parts=parts_of(self, "weight"))
         terms = bonus_loss(each, weight=self.weight)
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_bonus": self._reduce_loss(terms.loss_bonus, tensordict),
-                "entropy": self._mean(terms.entropy, tensordict),
-                "largest": self._mean(terms.largest, tensordict),
+                "loss_bonus": samples.reduced(terms.loss_bonus),
+                "entropy": samples.mean(terms.entropy),
+                "largest": samples.mean(terms.largest),
             }
         )
 

@@ -87,10 +87,11 @@ class TemperedLoss(LossModule):
             log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha),
             offset=read_between(self.offset, self.min_offset, self.max_offset), free=self.free,
         )
+        samples = self._samples(tensordict)
         return self._outputs(
             {
-                "loss_critic": self._reduce_loss(terms.loss_critic, tensordict),
-                "loss_alpha": self._reduce_loss(terms.loss_alpha, tensordict),
+                "loss_critic": samples.reduced(terms.loss_critic),
+                "loss_alpha": samples.reduced(terms.loss_alpha),
                 "alpha": torch.as_tensor(terms.alpha),
             }
         )

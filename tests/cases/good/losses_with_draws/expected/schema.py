@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=af29c543c4bd470148fe52b58f76e42250f63dbeece113e5ad5df935497ca6d1
+# specgen: sha256=b0e934aa175ddc627c0b59e812b592c2469160bc692deba744c3d5e99c41a6ed
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -84,6 +85,11 @@ class DrawnLoss(LossModule):
         "state_action_value": 1,
     }
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("actor", "critic")}
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "members": {"at_least": 1},
+        "draws": {"at_least": 1},
+        "width": {"at_least": 0},
+    }
     out_keys: ClassVar[list[str]] = ["loss", "most"]
 
     actor: TensorDictModuleBase
@@ -175,9 +181,8 @@ class DrawnLoss(LossModule):
             randomness=self.vmap_randomness,
         ).squeeze(-1)
         terms = drawn_loss(q, critic_now_of_action, chosen_log_prob, joint=self.joint)
-        return self._outputs(
-            {"loss": self._reduce_loss(terms.loss, tensordict), "most": self._mean(terms.most, tensordict)}
-        )
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss), "most": samples.mean(terms.most)})
 
     if TYPE_CHECKING:
 

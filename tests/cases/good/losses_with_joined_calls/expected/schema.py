@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=046533b5878b014f4113cc49ada34d882e7e4843ee8bb134a5446990ab93042f
+# specgen: sha256=db414f050df883da604e2fae6d6ea3e0f41e8d2e5489da2bd8e455274780ee65
 """Declared in schemas/schema."""
 
 from __future__ import annotations
@@ -213,16 +213,17 @@ class TogetherLoss(LossModule):
         Raises:
             KeyError: if something that the loss reads is missing.
         """
+        samples = self._samples(tensordict)
         outputs: dict[str, Tensor] = {}
         if self._wants("q"):
             q_terms = self._together_q_terms(tensordict)
-            outputs["loss_q"] = self._reduce_loss(q_terms.loss_q, tensordict)
+            outputs["loss_q"] = samples.reduced(q_terms.loss_q)
         if self._wants("actor"):
             actor_terms = self._together_actor_terms(tensordict)
-            outputs["loss_actor"] = self._reduce_loss(actor_terms.loss_actor, tensordict)
+            outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
         if self._wants("model"):
             model_terms = self._together_model_terms(tensordict)
-            outputs["loss_model"] = self._reduce_loss(model_terms.loss_model, tensordict)
+            outputs["loss_model"] = samples.reduced(model_terms.loss_model)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5ced0f5e64c13ed730e01ae8ae9b4cadfd11d4fb62c12ee035f12203d44793c1
+# specgen: sha256=57a03893e2aa6ba4a0e7b1e43214287c9fe146a16058e0e0d6aae10cb0b6a25c
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -102,6 +103,13 @@ class PairLoss(LossModule):
         "loss": ("critic",),
         "loss_old": ("critic",),
         "loss_prior": ("critic", "prior"),
+    }
+    ranges: ClassVar[Mapping[str, Limits]] = {
+        "epsilon": {"at_least": 0, "below": 1},
+        "epsilon_low": {"at_least": 0, "below": 1},
+        "epsilon_high": {"at_least": 0},
+        "reach": {"above": 0},
+        "weight": {"at_least": 0},
     }
     out_keys: ClassVar[list[str]] = ["loss", "loss_old", "loss_prior"]
 
@@ -213,13 +221,14 @@ class PairLoss(LossModule):
             epsilon_high=coefficient_part(self, "epsilon", "high"), reach=self.reach,
             has_weight=self.has_weight, weight=self.weight, prior_weight=self.prior_weight,
         )
+        samples = self._samples(tensordict)
         outputs = {
-            "loss": self._reduce_loss(terms.loss, tensordict),
+            "loss": samples.reduced(terms.loss),
         }
         if terms.loss_old is not None:
-            outputs["loss_old"] = self._reduce_loss(terms.loss_old, tensordict)
+            outputs["loss_old"] = samples.reduced(terms.loss_old)
         if terms.loss_prior is not None:
-            outputs["loss_prior"] = self._reduce_loss(terms.loss_prior, tensordict)
+            outputs["loss_prior"] = samples.reduced(terms.loss_prior)
         return self._outputs(outputs)
 
     if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aa67c6dd5604fde8b60933a9d6a9ecc9c2f4465a4c26587abdae970fb8fd4503
+# specgen: sha256=63318638c628936bb3d01a428f169a686066763a97c7adc6df33f466cebc2488
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
+    from specgen_runtime.params import Limits
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -72,6 +73,7 @@ class Plain(LossModule):
     supported_value_estimators = None
     feature_ranks: ClassVar[Mapping[str, int]] = {**LossModule.feature_ranks, "guess": 1}
     trained: ClassVar[Mapping[str, Sequence[str]]] = {"loss": ("value",)}
+    ranges: ClassVar[Mapping[str, Limits]] = {"gamma": {"at_least": 0}}
     out_keys: ClassVar[list[str]] = ["loss"]
 
     value: TensorDictModuleBase
@@ -129,7 +131,8 @@ class Plain(LossModule):
         guessed = value.live(tensordict, keys.guess).squeeze(-1)
         terms = plain(guessed, self._read_signal(next_tensordict, keys.reward, "reward"), gamma=self.gamma)
         self._write(tensordict, keys.priority, terms.priority)
-        return self._outputs({"loss": self._reduce_loss(terms.loss, tensordict)})
+        samples = self._samples(tensordict)
+        return self._outputs({"loss": samples.reduced(terms.loss)})
 
     if TYPE_CHECKING:
 

@@ -1,0 +1,36 @@
+"""Parameters whose dtype is too coarse for the steps of an optimizer."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import nn
+
+__all__ = ["warn_of_coarse_parameters"]
+
+_DIGITS = {torch.bfloat16: 8, torch.float16: 11}
+"""The binary digits of numbers of a dtype."""
+
+
+def warn_of_coarse_parameters(model: nn.Module, lr: float) -> None:
+    """Warn if steps of about `lr` leave most parameters that learn as they are.
+
+    A step is rounded away where a parameter is so much larger that the step is below half of its last binary digit.
+
+    Args:
+        model: whose parameters in bfloat16 and float16 are looked at.
+        lr: about how much an optimizer such as Adam moves each of them.
+    """
+    coarse = [one for one in model.parameters() if one.requires_grad and one.dtype in _DIGITS]
+    if not coarse:
+        return
+    stay = sum(int((one.detach().abs() > lr * 2 ** _DIGITS[one.dtype]).sum()) for one in coarse)
+    share = stay / sum(one.numel() for one in coarse)
+    if share > 0.5:
+        name = str(coarse[0].dtype).removeprefix("torch.")
+        warnings.warn(
+            f"steps of about lr={lr:g} leave {share:.0%} of the parameters of {type(model).__name__} as they are, which are"
+            f" {name}: load it in float32 (`dtype: float32` in its `causal_lm`)",
+            stacklevel=2,
+        )

@@ -1,0 +1,171 @@
+"""The heads of policies: distributions over the action, and where their scale comes from."""
+
+from __future__ import annotations
+
+import math
+
+from specgen.check.losses.model import LossNetwork
+from specgen.check.model import Entry
+from specgen.check.pipelines.distributions import FAMILIES, Family, default_family, support_of
+from specgen.check.pipelines.env_model import PipelineEnv
+from specgen.check.pipelines.fields import FIELDS, FIXED_SCALE, GSDE_SIGMA
+from specgen.check.pipelines.heads_model import PolicyHead, ScaleKind
+from specgen.check.pipelines.losses import LossArguments
+from specgen.check.pipelines.model import Setting
+from specgen.check.pipelines.numbers import Numbers
+from specgen.diagnostics import Note, Sink
+from specgen.diagnostics.rules import pipeline_networks as layer_rules
+from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
+from specgen.expr.symbols import Key
+from specgen.schema.load import SchemaFile
+from specgen.schema.pipeline import Pipeline
+from specgen.schema.pipeline_networks import NetworkBody, Scale
+
+
+class PolicyReader:
+    """Reads the heads of the policies of one loss.
+
+    Args:
+        file: where they are declared.
+        path: the pipeline in it.
+        pipeline: the pipeline.
+        env: its environment, as the agent sees it that they are of.
+        loss: the loss.
+        numbers: the hyper-parameters of the pipeline.
+        sink: takes every mistake.
+    """
+
+    def __init__(
+        self,
+        file: SchemaFile,
+        path: tuple[str, ...],
+        pipeline: Pipeline,
+        env: PipelineEnv,
+        loss: LossArguments,
+        numbers: Numbers,
+        sink: Sink,
+    ) -> None:
+        self.file, self.path, self.pipeline, self.env = file, path, pipeline, env
+        self.loss, self.numbers, self.sink = loss, numbers, sink
+
+    def head(
+        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, mask: Key | None
+    ) -> tuple[PolicyHead, int] | None:
+        """The head of a network that gives an action, and how many numbers its last layer has; None after a mistake."""
+        certain = not role.policy
+        family = self._family(name, role, body, action, masked=mask is not None, certain=certain)
+        if family is None:
+            return None
+        scale, value = self._scale(name, body, family)
+        log_prob = next(
+            (one.key for one in self.loss.loss.roles if one.name == "sample_log_prob" and not family.certain),
+            None,
+        )
+        size = action.spec.classes if family.discrete else math.prod(action.type.shape)
+        outputs = size * (2 if scale == "state" else 1)
+        return PolicyHead(family, action, scale, value, mask if family.masked else None, log_prob), outputs
+
+    def _family(
+        self, name: str, role: LossNetwork, body: NetworkBody, action: Entry, *, masked: bool, certain: bool
+    ) -> Family | None:
+        here = (*self.path, "networks", name)
+        default = default_family(action, masked=masked, certain=certain)
+        if body.dist is None:
+            if default is None:
+                message = f"no distribution of a policy is over `{action.dotted}`, {action.spec}"
+                self.sink.add(rules.DISTRIBUTION.at(self.file.key_span(*here), message))
+            return default
+        family = FAMILIES[body.dist]
+        fits = family.support == support_of(action.spec)
+        if not fits:
+            message = f"`{family.name}` is over {_SUPPORTS[family.support]}, and `{action.dotted}` is {shown(action)}"
+        elif masked and not family.masked:
+            message = f"`{family.name}` does not keep to `{self.env.masks[action.dotted]}`, the mask of `{action.dotted}`"
+        elif family.masked and not masked:
+            message = f"`{family.name}` needs a mask, and `{action.dotted}` has none"
+        elif certain and not family.certain:
+            message = f"`{self.loss.loss.name}` takes a policy that is certain, and `{family.name}` draws"
+        elif family.certain and not certain and not role.certain:
+            message = f"`{self.loss.loss.name}` reads log-probabilities, and `{family.name}` has none"
+        else:
+            return family
+        help = None if default is None else f"write {default.name}, or leave it out"
+        self.sink.add(rules.DISTRIBUTION.at(self.file.span(*here, "dist"), message, help=help))
+        return None
+
+    def _scale(self, name: str, body: NetworkBody, family: Family) -> tuple[ScaleKind | None, Setting | None]:
+        """The kind of scale that a policy has, and its number."""
+        if self._explores_by_features(name):
+            return self._features_scale(name, body, family)
+        if not family.scaled:
+            if body.scale is not None:
+                span = self.file.key_span(*self.path, "networks", name, "scale")
+                self.sink.add(
+                    rules.DISTRIBUTION.at(span, f"`{family.name}` has no scale", help="leave it out")
+                )
+            return None, None
+        if not isinstance(body.scale, Scale):
+            return "state", None
+        place = ("networks", name, "scale")
+        if body.scale.parameter is not None and body.scale.fixed is None:
+            return "parameter", self.numbers.setting(
+                *place, "parameter", owner=name.replace(".", "_"), fact=FIELDS["parameter"]
+            )
+        if body.scale.fixed is not None and body.scale.parameter is None:
+            return "fixed", self.numbers.setting(
+                *place, "fixed", owner=name.replace(".", "_"), fact=FIXED_SCALE
+            )
+        span = self.file.span(*self.path, *place)
+        self.sink.add(rules.CHOICE.at(span, "a scale is `state`, a trained `parameter`, or `fixed`"))
+        return "state", None
+
+    def _explores_by_features(self, name: str) -> bool:
+        """Whether `gsde` is said of a policy of this name."""
+        acting = self.pipeline.policy
+        if acting is None or acting.explore is None or self.pipeline.is_recorded:
+            return False
+        return acting.explore.gsde is not None and acting.of in (None, name)
+
+    def _features_scale(
+        self, name: str, body: NetworkBody, family: Family
+    ) -> tuple[ScaleKind | None, Setting | None]:
+        """The scale of noise that is linear in the features of a policy's last hidden layer; reported where it can't be so."""
+        span = self.file.key_span(*self.path, "policy", "explore", "gsde")
+        notes = [Note("the policy", self.file.key_span(*self.path, "networks", name))]
+        if family.discrete:
+            return None, None  # which is reported with other exploration that does not fit
+        message = help = ""
+        if family.class_name not in ("TanhNormal", "IndependentNormal"):
+            what = "is certain of its actions" if family.certain else f"is `{family.name}`"
+            message = f"`gsde` is the noise of a normal distribution, and `{name}` {what}"
+            help = "write `gaussian: {sigma: 0.1}`" if family.certain else f"leave out `dist` of `{name}`"
+        elif body.scale is not None:
+            message = f"`{name}` has a `scale` of its own, and with `gsde` it follows from the features"
+            help = "leave out `scale`; `gsde: {sigma: 1.0}` says how large the noise is at first"
+        elif self.loss.group is not None:
+            message = f"`gsde` for agents of `{self.loss.group.name}` is not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave it out"))
+            return None, None
+        if message:
+            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help))
+            return None, None
+        place = ("policy", "explore", "gsde", "sigma")
+        found = self.numbers.setting(*place, fact=GSDE_SIGMA)
+        return "gsde", found or self.numbers.default("sigma", 1.0, fact=GSDE_SIGMA)
+
+
+_SUPPORTS = {
+    "index": "indices",
+    "onehot": "one-hot vectors",
+    "bounded": "bounded numbers",
+    "unbounded": "unbounded numbers",
+}
+
+
+def shown(entry: Entry) -> str:
+    """The spec of an action, as messages show it."""
+    spec = entry.spec
+    if spec.kind in ("categorical", "onehot"):
+        return f"{spec.kind}({spec.n})" + (f" of shape {list(entry.stored_shape)}" if spec.shape else "")
+    return f"{spec}" + (f" in [{spec.low}, {spec.high}]" if spec.kind == "bounded" else "")

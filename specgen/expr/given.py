@@ -1,0 +1,34 @@
+"""`given(x)` of a value that may be missing, where there are two of it: before a step and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from specgen.expr.tree import Call, Expr, Logic, Name, changed, free_names
+from specgen.expr.types import Binding
+
+
+def asked(condition: Expr, branches: tuple[Expr, ...], scope: Mapping[str, Binding]) -> Expr:
+    """A condition that asks for the values which its branches read: `given(x)` for `x`, for `next.x`, or for both.
+
+    Both are there or neither is; what is asked for is known to be there where it is read.
+
+    Args:
+        condition: the condition of a `where`.
+        branches: what is computed where it holds and where it does not.
+        scope: what each name stands for.
+    """
+    read = frozenset[str]().union(*map(free_names, branches))
+
+    def change(expr: Expr) -> Expr:
+        match expr:
+            case Call(Name("given"), (Name(name) as value,), ()) if f"next.{name}" in scope:
+                if name not in scope or not scope[name].optional:
+                    return expr
+                names = [one for one in (name, f"next.{name}") if one in read] or [f"next.{name}"]
+                calls = tuple(replace(expr, args=(replace(value, path=one),)) for one in names)
+                return calls[0] if len(calls) == 1 else Logic("and", calls, expr.start, expr.end)
+        return expr
+
+    return changed(condition, change)
