@@ -117,3 +117,18 @@ def test_only_the_priority_is_written() -> None:
     before = set(data.keys(True, True))
     loss(data)
     assert set(data.keys(True, True)) == {*before, "td_error"}
+
+
+@pytest.mark.peers
+def test_one_action_value_is_an_ensemble_of_one_and_the_given_network_for_the_peer() -> None:
+    theirs = pytest.importorskip("torchrl.objectives")
+    for cls, trains_what_is_given in ((IQLLoss, False), (theirs.IQLLoss, True)):
+        given = action_value()
+        loss = cls(policy(), given, state_value(), num_qvalue_nets=1)
+        loss(batch(8))["loss_qvalue"].sum().backward()
+        assert all((p.grad is not None) == trains_what_is_given for p in given.parameters())
+        own = list(loss.qvalue_network_params.values(True, True))
+        assert all(p.grad is not None and p.grad.any() for p in own)
+        shapes = {tuple(p.shape) for p in own}
+        lead = () if trains_what_is_given else (1,)
+        assert shapes == {(*lead, *p.shape) for p in given.parameters()}

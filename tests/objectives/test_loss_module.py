@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from specgen_runtime.objectives import (
 )
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import InteractionType, TensorDictModule, TensorDictModuleBase, TensorDictSequential
-from tensordict.nn.probabilistic import interaction_type
+from tensordict.nn.probabilistic import interaction_type, set_interaction_type
 from torch import Tensor, nn
 
 from tests.objectives.nets import ValueLoss, batch, critic
@@ -343,3 +344,14 @@ def test_tensors_by_keyword_have_the_batch_of_the_rewards() -> None:
     inputs = {"_".join(key) if isinstance(key, tuple) else key: data[key] for key in loss.in_keys}
     loss.reduction = "none"
     torch.testing.assert_close(loss(**inputs), loss(data)["loss_value"])
+
+
+def test_a_forward_may_take_more_than_the_data() -> None:
+    class Weighted(LossModule):
+        def forward(self, tensordict: Any, weight: float, *, shift: float = 0.0) -> Any:  # type: ignore[override]
+            assert interaction_type() == self.deterministic_sampling_mode
+            return TensorDict(loss_value=weight * tensordict["value"].sum() + shift)
+
+    with set_interaction_type(InteractionType.RANDOM):
+        assert Weighted()(TensorDict(value=torch.ones(2)), 3.0, shift=1.0)["loss_value"] == 7.0
+        assert interaction_type() == InteractionType.RANDOM

@@ -237,8 +237,10 @@ class LossModule(SelectingModule):
 
     if not TYPE_CHECKING:  # a subclass types its own calls, with the entries that it returns
 
-        def __call__(self, tensordict: TensorDictBase | None = None, /, **inputs: Any) -> Any:
-            """Run the loss on a tensordict, or on tensors by keyword."""
+        def __call__(self, tensordict: TensorDictBase | None = None, /, *more: Any, **inputs: Any) -> Any:
+            """Run the loss on a tensordict, or on tensors by keyword; more arguments are for a `forward` that takes them."""
+            if more:
+                return super().__call__(tensordict, *more, **inputs)
             if tensordict is None:
                 keys = self._keys_of_all_entries()
                 features = features_by_key(self.feature_ranks, self._tensor_keys)
