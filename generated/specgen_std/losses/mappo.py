@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f02635a000de00d9ec850674e582392989bb277754a85587d0283467d9b9b08f
+# specgen: sha256=2efea9158f5ae4d7821176d9675f17343bf773a199157c508c9c14179552ba59
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ def mappo_objective(
             likely and how much likelier.
     """
     # losses.MAPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -105,7 +104,9 @@ def mappo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -132,7 +133,7 @@ def mappo_objective(
     )
     # losses.MAPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -140,7 +141,7 @@ def mappo_objective(
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return MAPPOObjectiveTerms(
@@ -705,7 +706,6 @@ def ippo_objective(
             likely and how much likelier.
     """
     # losses.IPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -714,7 +714,9 @@ def ippo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -741,7 +743,7 @@ def ippo_objective(
     )
     # losses.IPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.IPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -749,7 +751,7 @@ def ippo_objective(
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return IPPOObjectiveTerms(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4e03606d2b31ee27fb2afdf8f509b115386aad66caece24996d3a542d5c270a
+# specgen: sha256=b4827e5bfabeafd07d19d8e6b30535deab7c9b87136ca022896a016d8269604b
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def ppo_objective(
     ratio = torch.exp(log_ratio)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -611,7 +611,6 @@ def clip_ppo_objective(
             likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -620,7 +619,9 @@ def clip_ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
@@ -647,7 +648,7 @@ def clip_ppo_objective(
     )
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
@@ -655,7 +656,7 @@ def clip_ppo_objective(
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return ClipPPOObjectiveTerms(
@@ -1218,7 +1219,7 @@ def klpenppo_objective(
     ratio = torch.exp(log_ratio)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.KLPENPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
