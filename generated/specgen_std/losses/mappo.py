@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2efea9158f5ae4d7821176d9675f17343bf773a199157c508c9c14179552ba59
+# specgen: sha256=d92a1bb658ca6fa1c4a15a7bdd6d5a2b9ba627eff86ab0e4117465acb754bf14
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -112,8 +112,6 @@ def mappo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -137,7 +135,10 @@ def mappo_objective(
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
@@ -722,8 +723,6 @@ def ippo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -747,7 +746,10 @@ def ippo_objective(
     # losses.IPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=b4827e5bfabeafd07d19d8e6b30535deab7c9b87136ca022896a016d8269604b
+# specgen: sha256=eaa16b8576281ff5910f43d868305339c8117c7fc69fbb8990923f5d4cda6888
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -97,8 +97,6 @@ def ppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     if max_importance_ratio is not None or delay_actor:
         drift = old - sample_log_prob
@@ -117,7 +115,10 @@ def ppo_objective(
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
     return PPOObjectiveTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
     )
@@ -627,8 +628,6 @@ def clip_ppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -652,7 +651,10 @@ def clip_ppo_objective(
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
@@ -1203,8 +1205,6 @@ def klpenppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     if max_importance_ratio is not None or delay_actor:
         drift = old - sample_log_prob
@@ -1223,7 +1223,10 @@ def klpenppo_objective(
     # losses.KLPENPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         kl = divergence.detach()
     # losses.KLPENPPOLoss.update
     with torch.no_grad():

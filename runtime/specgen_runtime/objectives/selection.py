@@ -68,7 +68,7 @@ class SelectingModule(ReadingModule):
     def _wants(self, part: str) -> bool:
         """Whether an entry of this part is returned."""
         returned = self.out_keys
-        for name in self.parts[part].outputs:  # mostly the first
+        for name in self.parts[part].outputs:  # noqa: SIM110  # each forward asks: a generator would cost more than this
             if name in returned and self._is_returned(name):
                 return True
         return False
