@@ -107,6 +107,10 @@ class Condition:
         asked = Atom(role, "given", of_key=True)
         return self if asked in self.atoms else Condition((asked, *self.atoms))
 
+    def implies(self, other: Condition) -> bool:
+        """Whether the other one holds wherever it does."""
+        return set(other.atoms) <= set(self.atoms)
+
     def excludes(self, other: Condition) -> bool:
         """Whether both can't hold together."""
         return any(_contradict(mine, theirs) for mine in self.atoms for theirs in other.atoms)
@@ -190,7 +194,8 @@ def _meant(expr: Expr, params: Mapping[str, Parameter], roles: Collection[str]) 
 def may_be_absent(expr: Expr, needed: Mapping[str, Collection[str]], given: frozenset[str]) -> frozenset[str]:
     """What `expr` may read where it is not there: optional parameters without a value, roles without a key.
 
-    What stands in a branch of `where(given(p), …)` that is taken only with a value may read it.
+    What stands in a branch of `where(given(p), …)` that is taken only with a value may read it; so may one under
+    `given(p) and …` or `not given(p)`.
 
     Args:
         expr: the expression.
@@ -203,8 +208,24 @@ def may_be_absent(expr: Expr, needed: Mapping[str, Collection[str]], given: froz
             return frozenset(needed.get(name, ())) - given
         case Call(Name("given"), (Name(_),), ()):
             return frozenset()
-        case Call(Name("where"), (Call(Name("given"), (Name(name),), ()), then, otherwise), ()):
-            there = given | {*needed.get(name, ())}
-            return may_be_absent(then, needed, there) | may_be_absent(otherwise, needed, given)
-    found = [may_be_absent(child, needed, given) for child in children(expr)]
+        case Call(Name("where"), (condition, then, otherwise), ()):
+            found = [may_be_absent(condition, needed, given)]
+            for branch, holds in ((then, True), (otherwise, False)):
+                asked = _asked_for(condition, holds)
+                there = frozenset(one for name in asked for one in (name, *needed.get(name, ())))
+                found.append(may_be_absent(branch, needed, given | there))
+        case _:
+            found = [may_be_absent(child, needed, given) for child in children(expr)]
     return frozenset[str]().union(*found)
+
+
+def _asked_for(condition: Expr, holds: bool) -> frozenset[str]:
+    """The names that `given` is asked of, and that are there wherever a condition holds, or does not."""
+    match condition:
+        case Call(Name("given"), (Name(name),), ()) if holds:
+            return frozenset({name})
+        case Logic("not", (operand,)):
+            return _asked_for(operand, not holds)
+        case Logic("and" | "or" as op, operands) if holds is (op == "and"):
+            return frozenset[str]().union(*(_asked_for(operand, holds) for operand in operands))
+    return frozenset()

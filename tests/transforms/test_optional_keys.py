@@ -30,6 +30,24 @@ transforms:
       distance: abs(goal - x)
       fast: 2 * speed
       both: sum(goal, axis=-1) + speed
+  Ordered:
+    params: {gain: {type: float, optional: true}}
+    in:
+      x: {each: [observation], type: "float32[n]"}
+      goal: {key: goal, type: "float32[n]", optional: true}
+      speed: {key: thdot, type: "float32[]", optional: true}
+    out:
+      fast: {key: fast, type: "float32[]", when: given(speed)}
+      both: {key: both, type: "float32[]", when: given(goal) and given(speed)}
+      twice: {each: x, name: twice, type: "float32[n]"}
+      loud: {each: x, name: loud, when: given(gain)}
+      seen: {each: x, name: seen, type: "float32[n]"}
+    map:
+      fast: 2 * speed
+      both: fast + sum(goal, axis=-1)
+      twice: 2 * x
+      loud: gain * twice
+      seen: "where(not given(goal) or not given(gain), x, gain * goal)"
   Some:
     in: {x: {each: [observation, velocity], type: "float32[...]", optional: true}}
     out: {y: {each: x, name: "abs_{}"}}
@@ -85,6 +103,21 @@ def test_what_stands_in_one_moment_only_is_mapped_there(made: ModuleType) -> Non
     found = made.Near()(data)
     assert "distance" in found["next"]
     assert "distance" not in found
+
+
+def test_outputs_of_more_conditions_read_those_of_fewer(made: ModuleType) -> None:
+    data = made.Ordered(gain=3.0)(moment(observation=(3,), goal=(3,), thdot=()))
+    assert torch.equal(data["both"], 2 * data["thdot"] + data["goal"].sum(-1))
+    assert torch.equal(data["loud"], 6 * data["observation"])
+    assert torch.equal(data["seen"], 3 * data["goal"])
+    reset = TransformedEnv(Pendulum(batch_size=(2,)), made.Ordered(gain=3.0)).reset()
+    assert torch.equal(reset["loud"], 6 * reset["observation"])
+    assert torch.equal(reset["seen"], reset["observation"])
+    # What is missing at one moment is missing for what is computed of it.
+    data = moment(observation=(3,), goal=(3,)).set("next", moment(observation=(3,), goal=(3,), thdot=()))
+    found = made.Ordered()(data)
+    assert "both" in found["next"]
+    assert found.keys().isdisjoint({"both", "fast"})
 
 
 def test_keys_that_are_named_have_to_be_there(made: ModuleType) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specgen.check.conditions import Condition
+from specgen.check.conditions import ALWAYS, Condition
 from specgen.check.model import entry_name, identifier, snake
 from specgen.check.programs.body import Body
 from specgen.check.transforms.entries import Output as TransformOutput
@@ -67,7 +67,10 @@ def phase_programs(transform: CheckedTransform, phase: Phase) -> list[PhaseProgr
         alone = target if phase == "outer" else ""
         groups.setdefault((None if output is None else output.when, alone), []).append(target)
     programs = []
-    for when, alone in sorted(groups, key=lambda group: (group[0] is not None, str(group[0] or ""))):
+    # What asks for more may read what asks for less.
+    for when, alone in sorted(
+        groups, key=lambda group: (len((group[0] or ALWAYS).atoms), str(group[0] or ""))
+    ):
         targets = groups[when, alone]
         named = when is not None or alone
         suffix = "_" + "_".join(target.removeprefix("next.") for target in targets) if named else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from specgen.check.conditions import may_be_absent
+from specgen.check.conditions import ALWAYS, may_be_absent
 from specgen.check.model import Parameter, Statement
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.draws import taken_draws
 from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.flow import value_reads
 from specgen.check.transforms.model import sizes_of
 from specgen.diagnostics import Sink, Span
 from specgen.diagnostics.rules import schema as schema_rules
@@ -100,16 +101,12 @@ def check_absent(
     roles, outputs = list(roles), list(outputs)
     _check_types(file, path, roles, outputs, sink)
     _check_draws(roles, sections, sink)
+    _check_outputs(outputs, sections, sink)
     _check_numbers({role.name for role in roles if role.may_be_missing}, sections, sink)
     conditions = {one.name: None for one in roles} | {one.name: one.when for one in outputs}
     missing = {role.name for role in roles if role.may_be_missing}
     needed = {param.name: {param.name} for param in params if param.optional} | {
         name: {name} for name in missing
-    }
-    needed |= {
-        one.name: {atom.name for atom in one.when.of_keys if atom.holds}
-        for one in outputs
-        if one.when is not None
     }
     needed |= {f"next.{name}": names for name, names in needed.items()}
     needed |= {name: {role.name} for name, (role, _) in sizes_of(roles).items() if role.name in missing}
@@ -128,7 +125,7 @@ def check_absent(
                         rules.MAY_BE_ABSENT.at(
                             statement.source.span_of(0, len(statement.source.text)),
                             f"`{name}` {said}",
-                            help=f"declare the output with `when: given({name})`",
+                            help=f"declare the output with `when: given({name})`, or read it in a branch of `where(given({name}), …, …)`",
                         )
                     )
 
@@ -157,6 +154,32 @@ def _check_types(
                     help=f"declare the output with `when: given({name})`",
                 )
             )
+
+
+def _check_outputs(outputs: Iterable[Output], sections: Mapping[str, SectionResult], sink: Sink) -> None:
+    """Report what reads an output where it may not exist."""
+    declared = {one.name: one for one in outputs}
+    for phase in ("reset", "step", "map"):
+        by_target = {statement.target: statement for statement in sections[phase].statements}
+        for target in by_target:
+            reader = declared.get(target.removeprefix("next."))
+            if reader is None:
+                continue
+            when = reader.when or ALWAYS
+            for statement in _behind(by_target, target, declared):
+                names = {name.removeprefix("next.") for name in value_reads(statement.expr)}
+                for name in sorted(names & declared.keys()):
+                    other = declared[name].when or ALWAYS
+                    if when.implies(other):
+                        continue
+                    mine = "always" if when.always else f"with `{when}`"
+                    sink.add(
+                        rules.MAY_BE_ABSENT.at(
+                            statement.source.span_of(0, len(statement.source.text)),
+                            f"`{name}` exists with `{other}`, and `{reader.name}` {mine}",
+                            help="give both one `when`, or compute what both need as a value of its own",
+                        )
+                    )
 
 
 def _check_draws(roles: Iterable[Role], sections: Mapping[str, SectionResult], sink: Sink) -> None:

@@ -49,6 +49,7 @@ MAY_BE_ABSENT = Rule(
     """\
 An optional parameter has no value unless it was given, and an optional role none where nobody has its key. Only outputs
 with `when: given(…)` of it may read it, and branches of `where(given(…), …)`.
+An output with a `when` is there for those that have the same condition, or more.
 
 ```yaml
 params: {max_steps: {type: int, optional: true}}

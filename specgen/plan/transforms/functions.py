@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from specgen.check.conditions import Condition
 from specgen.check.programs.transform import PhaseProgram, output_of, phase_programs
@@ -69,6 +69,40 @@ def _function(transform: CheckedTransform, phase: Phase, one: PhaseProgram) -> P
     )
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, one.writes, one.when)
+
+
+def read_where_always(functions: Sequence[PhaseFunction], missing: Collection[str]) -> frozenset[str]:
+    """What the functions of a map read of keys that are there in every record.
+
+    Args:
+        functions: the functions.
+        missing: the roles and outputs that not every record has a key of.
+    """
+    written = {name for one in functions for name in one.writes}
+    read = {name for one in functions for name in one.reads if name not in asked_for(one, missing, functions)}
+    return frozenset(read - written)
+
+
+def asked_for(
+    function: PhaseFunction, missing: Collection[str], others: Sequence[PhaseFunction]
+) -> list[str]:
+    """What a function reads that not every record has a key of, where it is called only if there is one.
+
+    Args:
+        function: the function.
+        missing: the roles and outputs that not every record has a key of.
+        others: functions of the same moment: in the place of what they compute there is what they ask for.
+    """
+    if function.when is None or not function.when.of_keys:
+        return []
+    found: list[str] = []
+    for name in function.reads:
+        writer = next((one for one in others if name in one.writes), None)
+        if writer is not None:
+            found += asked_for(writer, missing, others)
+        elif name.removeprefix("next.") in missing:
+            found.append(name)
+    return found
 
 
 def ranked(transform: CheckedTransform, name: str) -> Role | None:

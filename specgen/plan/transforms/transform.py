@@ -21,7 +21,13 @@ from specgen.plan.transforms.columns import plan_columns
 from specgen.plan.transforms.docs import transform_doc, transform_init_doc
 from specgen.plan.transforms.draws import draw_lines, phase_draws
 from specgen.plan.transforms.fields import always_fields, chosen_names, conditional_fields
-from specgen.plan.transforms.functions import PhaseFunction, phase_functions, ranked
+from specgen.plan.transforms.functions import (
+    PhaseFunction,
+    asked_for,
+    phase_functions,
+    ranked,
+    read_where_always,
+)
 from specgen.plan.transforms.inverse import plan_inverse
 from specgen.plan.transforms.keys import KeyPlanner
 from specgen.plan.transforms.model import (
@@ -232,7 +238,7 @@ class _Planner:
         target = "tensordict"
         # A repetition may write what a later one reads: then all is read as it was before.
         source = "seen" if self.forward.driver is not None or len(functions) > 1 else target
-        read = {name for one in functions for name in one.reads if name not in self._asked_for(one)}
+        read = read_where_always(functions, self.keyless)
         needed = [name for name in (*self.roles, *self.outputs) if name in read]
         return PhasePlan(
             target,
@@ -326,18 +332,12 @@ class _Planner:
 
     def _when(self, function: PhaseFunction, phase: Phase, source: str) -> str | None:
         """When a function is called; that of a map also wants what it reads of optional keys to be at this moment."""
-        outputs = [name.removeprefix("next.") for name in (*function.writes, *self._asked_for(function))]
+        asked = asked_for(function, self.keyless, self.functions["map"] if phase == "map" else ())
+        outputs = [name.removeprefix("next.") for name in (*function.writes, *asked)]
         when = exists(function.when, dict.fromkeys(name for name in outputs if name in self.outputs))
-        asked = [f"key.{name}" for name in self._asked_for(function)]
         if phase != "map" or not asked:
             return when
-        return f"{when} and not (tolerant and self._lacks({source}, {', '.join(asked)}))"
-
-    def _asked_for(self, function: PhaseFunction) -> list[str]:
-        """What a function reads that not every record has a key of, where it is called only if there is one."""
-        if function.when is None or not function.when.of_keys:
-            return []
-        return [name for name in function.reads if name.removeprefix("next.") in self.keyless]
+        return f"{when} and not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in dict.fromkeys(asked))}))"
 
     def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""

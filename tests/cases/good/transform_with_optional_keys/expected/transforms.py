@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1371184a55897a3fec61748001ebea47361a74423ed6af6e41113dd2c030a55b
+# specgen: sha256=920aff9ce5bcfcf9a5922613992670a7c11a4c9974c6cb47ffeec402679e967a
 """Keys that need not be there."""
 
 from __future__ import annotations
@@ -118,6 +118,16 @@ def toward_map_error(x: Tensor, goal: Tensor) -> Tensor:
     return goal - x
 
 
+def toward_map_plain(x: Tensor) -> Tensor:
+    """`plain` at any moment.
+
+    Args:
+        x: float32 [*batch, n].
+    """
+    # transforms.Toward.map
+    return 2 * x
+
+
 def toward_map_scaled(gain: float, goal: Tensor) -> Tensor:
     """`scaled` at any moment.
 
@@ -127,16 +137,6 @@ def toward_map_scaled(gain: float, goal: Tensor) -> Tensor:
     """
     # transforms.Toward.map
     return gain * goal
-
-
-def toward_map_plain(x: Tensor) -> Tensor:
-    """`plain` at any moment.
-
-    Args:
-        x: float32 [*batch, n].
-    """
-    # transforms.Toward.map
-    return 2 * x
 
 
 class Toward(GeneratedTransform[TowardKeys]):
@@ -317,6 +317,10 @@ class Toward(GeneratedTransform[TowardKeys]):
                 goal = self._require(seen, key.goal)
                 error = toward_map_error(x, goal)
                 self._write(tensordict, key.error, error)
+            if key.goal is None and key.plain is not None:
+                x = self._require(seen, key.x)
+                plain = toward_map_plain(x)
+                self._write(tensordict, key.plain, plain)
             if (
                 key.goal is not None
                 and self.loud
@@ -326,10 +330,6 @@ class Toward(GeneratedTransform[TowardKeys]):
                 goal = self._require(seen, key.goal)
                 scaled = toward_map_scaled(self.gain, goal)
                 self._write(tensordict, key.scaled, scaled)
-            if key.goal is None and key.plain is not None:
-                x = self._require(seen, key.x)
-                plain = toward_map_plain(x)
-                self._write(tensordict, key.plain, plain)
         return tensordict
 
 
