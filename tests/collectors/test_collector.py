@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.collectors import Collector
+from specgen_runtime.collectors import Collector, MultiAsyncCollector, MultiSyncCollector, split_trajectories
 from specgen_runtime.data import LazyTensorStorage, ReplayBuffer
 from specgen_runtime.envs import GymEnv, ParallelEnv
 from specgen_runtime.transforms import TransformedEnv
@@ -19,6 +19,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from tests.collectors.policies import ENVS, policy_for, pusher
+from tests.envs.counting import Grid
 
 
 def _through_a_file(state: dict[str, Any]) -> dict[str, Any]:
@@ -355,3 +356,40 @@ def test_whole_episodes_are_those_of_a_rollout_until_all_are_done() -> None:
 def test_whole_episodes_contradict_keywords(keywords: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="whole_episodes"):
         Collector(CartPole(), frames_per_batch=20, whole_episodes=True, **keywords)
+
+
+@pytest.mark.parametrize("root_done", [True, False])
+def test_whole_episodes_of_agents_end_with_the_last_of_them(root_done: bool) -> None:
+    class Apart(Grid):
+        def _step(self, tensordict: Any) -> TensorDict:
+            made = super()._step(tensordict)
+            made["agents", "terminated"][:, 0] |= made["time"] >= 1
+            return made
+
+    env = Apart(batch_size=(2,), limit=4, root_done=root_done)
+    batch = Collector(env, frames_per_batch=100, whole_episodes=True).rollout()
+    assert batch["next", "agents", "done"][:, :, 0].all()  # one agent is done from the first step on
+    assert batch["collector", "mask"].tolist() == [[True] * 4] * 2
+
+
+@pytest.mark.parametrize("size", [(), (2, 3)])
+def test_whole_episodes_of_any_batch_that_count_no_waiting(size: tuple[int, ...]) -> None:
+    collector: Collector[Any] = Collector(
+        CartPole(batch_size=size), frames_per_batch=60 * 200, total_frames=200, whole_episodes=True
+    )
+    frames = 0
+    for batch in collector:
+        mask = batch["collector", "mask"]
+        assert mask.shape == batch.shape
+        assert batch["next", "done"].squeeze(-1)[mask].sum() == max(1, torch.Size(size).numel())
+        frames += int(mask.sum())
+        again = split_trajectories(batch)  # which pads once more
+        assert torch.equal(again["collector", "mask"], mask.reshape(-1, batch.shape[-1]))
+    assert collector.frames == frames >= 200
+
+
+def test_whole_episodes_of_workers_are_not_joined() -> None:
+    with pytest.raises(ValueError, match="those of several workers can't be joined"):
+        MultiSyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True)
+    with pytest.raises(ValueError, match="goes without"):
+        MultiAsyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True, split_trajs=True)

@@ -109,3 +109,12 @@ def test_what_is_refused() -> None:
         MultiStep(0.9, 2)(TensorDict())
     with pytest.raises(KeyError, match=r"MultiStep reads \('next', 'done'\), which is not in the data"):
         MultiStep(0.9, 2)(TensorDict({"next": {"reward": torch.zeros(3, 1)}}, [3]))
+    with pytest.raises(KeyError, match="MultiStep reads 'next', which is not in the data"):
+        MultiStep(0.9, 2)(TensorDict({"reward": torch.zeros(3, 1)}, [3]))
+
+
+def test_data_that_name_no_device_may_be_on_another() -> None:
+    following = {"reward": torch.zeros(3, 1, device="meta"), "done": torch.zeros(3, 1, device="meta").bool()}
+    for more in ({}, {"collector": {"mask": torch.ones(3, device="meta").bool()}}):
+        made = MultiStep(0.9, 2)(TensorDict({"next": following, **more}, [3]))
+        assert made["steps_to_next_obs"].is_meta

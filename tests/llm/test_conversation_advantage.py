@@ -29,3 +29,13 @@ def test_what_is_no_conversation() -> None:
         conversation_advantage(torch.zeros(2, 1), torch.zeros(2, 1).long(), torch.zeros(3).long())
     with pytest.raises(ValueError, match=r"groups \[5\] have one reward each"):
         conversation_advantage(torch.zeros(2, 1), torch.tensor([[5], [5]]), torch.tensor([1, 1]))
+    reward, group, conversation = torch.zeros(4, 1), torch.zeros(4, 1).long(), torch.tensor([1, 1, 2, 2])
+    for mask, said in (
+        (torch.ones(3).bool(), r"torch.bool \[3\]"),
+        (torch.ones(4).long(), r"torch.int64 \[4\]"),
+    ):
+        with pytest.raises(ValueError, match=rf"bool \[4\], got {said}"):
+            conversation_advantage(reward, group, conversation, mask)
+    group[3] = 1
+    with pytest.raises(ValueError, match="have one group, those of 2 differ"):
+        conversation_advantage(reward, group, conversation)

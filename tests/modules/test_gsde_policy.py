@@ -149,6 +149,28 @@ def test_it_acts_in_rollouts_whose_episodes_end() -> None:
     assert changed.tolist() == [[False] * 4 + [True] + [False] * 4 + [True, False]] * 3
 
 
+def test_one_environment_without_a_batch() -> None:
+    data = TransformedEnv(Pendulum(), InitTracker()).rollout(5, policy(every=3))
+    changed = (data["_gsde_noise"][1:] != data["_gsde_noise"][:-1]).flatten(1).any(-1)
+    assert changed.tolist() == [False, False, True, False]
+
+
+def test_it_is_mapped_and_compiled() -> None:
+    acting = GSDEPolicy(actor(), every=3)
+    names = ("observation", "is_init", "_gsde_noise", "_gsde_steps")
+
+    def act(*values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = acting(TensorDict(dict(zip(names, values, strict=True)), values[0].shape[:-1]))
+        return made["_gsde_noise"], made["_gsde_steps"]
+
+    noise, steps = torch.randn(4, 1, FEATURES), torch.tensor([1, 2, 3, 1])
+    given = torch.randn(4, 3), torch.tensor([[False], [False], [False], [True]]), noise, steps
+    whole = torch.compile(act, fullgraph=True, backend="aot_eager")
+    for made, counted in (act(*given), torch.vmap(act, randomness="different")(*given), whole(*given)):
+        assert (made == noise).flatten(1).all(-1).tolist() == [True, True, False, False]
+        assert counted.tolist() == [2, 3, 1, 1]
+
+
 def test_what_says_where_episodes_begin_is_missed() -> None:
     acting = policy()
     with pytest.warns(UserWarning, match="GSDEPolicy finds no 'is_init'"):
@@ -156,8 +178,11 @@ def test_what_says_where_episodes_begin_is_missed() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
-        policy(every=0)
+    for every in (0, True, 2.5):
+        with pytest.raises(ValueError, match=f"every must be an integer of at least 1, got {every}"):
+            policy(every=every)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator or None, got int"):
+        policy().generator = 3  # type: ignore[assignment]
     plain = ProbabilisticActor(
         SafeModule(nn.Linear(3, 1), in_keys=["observation"], out_keys=["param"]), ["param"]
     )

@@ -282,6 +282,12 @@ def test_both_numbers_of_a_pair_keep_their_limits() -> None:
     assert (pair.clip_epsilon_low.item(), pair.clip_epsilon_high.item()) == pytest.approx((0.1, 1.5))
 
 
+def test_a_tensor_without_numbers_is_in_every_range() -> None:
+    loss = made(ClipPPOLoss)
+    loss.clip_epsilon = torch.tensor(0.2, device="meta")
+    assert loss.clip_epsilon.is_meta
+
+
 def test_numbers_of_torch_and_numpy_are_taken() -> None:
     loss = made(SACLoss, alpha_init=torch.tensor(0.5), num_qvalue_nets=np.int64(3), max_alpha=np.float32(2.0))
     assert loss.alpha_init.item() == 0.5

@@ -95,7 +95,14 @@ def steps_of_batch(frames: int, environments: int) -> int:
 
 
 def refuse_contradictions(
-    *, split_trajs: Any, track_traj_ids: Any, same: Any, buffer: Any, whole: Any, random: Any
+    *,
+    split_trajs: Any,
+    track_traj_ids: Any = True,
+    same: Any = False,
+    buffer: Any,
+    whole: Any,
+    random: Any = None,
+    workers: bool = False,
 ) -> None:
     """Refuse keywords that exclude each other, by a ValueError."""
     if split_trajs and not track_traj_ids:
@@ -106,6 +113,11 @@ def refuse_contradictions(
         raise ValueError(
             "whole_episodes=True gives batches of several lengths, of what the policy does: it goes without"
             " return_same_td, split_trajs, init_random_frames and replay_buffer"
+        )
+    if whole and workers:
+        raise ValueError(
+            "whole_episodes=True gives batches of several lengths: those of several workers can't be joined. Use Collector,"
+            " or MultiAsyncCollector"
         )
 
 

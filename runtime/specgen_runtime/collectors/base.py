@@ -9,7 +9,7 @@ from typing import Any, Generic
 
 from specgen_runtime.collectors.arguments import Buffer, as_total, storage_dims
 from specgen_runtime.collectors.policies import Weights
-from specgen_runtime.collectors.trajectories import split_trajectories
+from specgen_runtime.collectors.trajectories import frames_in, split_trajectories
 from specgen_runtime.envs.base import D
 
 __all__ = ["BaseCollector"]
@@ -104,7 +104,7 @@ class BaseCollector(ABC, Generic[D]):
         """The next batch as the collector gives it."""
         batch: Any = self._collected()
         self._iter += 1
-        self.frames += batch.numel()
+        self.frames += frames_in(batch)
         if self.split_trajs:
             batch = split_trajectories(batch)
         if self.postproc is not None:

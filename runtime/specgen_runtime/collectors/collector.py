@@ -262,7 +262,7 @@ class Collector(BaseCollector[D]):
             batch = batch.to(self.storing_device)
         added: dict[Any, Any] = {}
         if self.whole_episodes:
-            added[MASK_KEY] = in_first_episodes(ended(batch, sets))
+            added[MASK_KEY] = in_first_episodes(batch, self.env._env_layout.root_sets)
         if self.track_traj_ids:
             over = ended(batch, sets)
             added[TRAJECTORY_KEY] = self._numbers.numbered(over & (not self.whole_episodes))

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 
-from specgen_runtime.collectors.arguments import Buffer, made_policy, steps_of_batch
+from specgen_runtime.collectors.arguments import Buffer, made_policy, refuse_contradictions, steps_of_batch
 from specgen_runtime.collectors.base import BaseCollector
 from specgen_runtime.collectors.policies import Weights, load_weights, weights_of
 from specgen_runtime.collectors.worker import Worker, WorkerLostError, pickled_worker, worker_seed
@@ -57,7 +57,7 @@ class MultiCollector(BaseCollector[D]):
 
     Raises:
         TypeError: a function makes no environment, or something can't be pickled.
-        ValueError: the number of workers and of functions differ.
+        ValueError: the number of workers and of functions differ; `whole_episodes` of workers whose batches are joined.
         WorkerLostError: three workers in a row died at one place without a batch.
         Exception: what a worker's environment or policy raised.
     """
@@ -104,6 +104,10 @@ class MultiCollector(BaseCollector[D]):
             raise ValueError(f"cat_results is 'stack' or a dimension, found {cat_results!r}")
         if cat_results is not None and not self.sync:
             raise ValueError("cat_results is for batches of all workers: those here are of one")
+        if keywords.get("whole_episodes"):
+            refuse_contradictions(
+                split_trajs=split_trajs, buffer=replay_buffer, whole=True, workers=self.sync
+            )
         self.cat_results = "stack" if cat_results is None else cat_results
         self.update_at_each_batch = update_at_each_batch
         self.policy = made_policy(policy, None)

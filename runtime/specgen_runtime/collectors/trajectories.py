@@ -9,11 +9,11 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.done import DoneSet
-from specgen_runtime.envs.keys import TRAJECTORY_KEY, as_tuple
+from specgen_runtime.envs.keys import MASK_KEY, TRAJECTORY_KEY, as_tuple
 from specgen_runtime.envs.packing import peek
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["TrajectoryNumbers", "ended", "in_first_episodes", "split_trajectories"]
+__all__ = ["TrajectoryNumbers", "ended", "frames_in", "in_first_episodes", "split_trajectories"]
 
 
 class TrajectoryNumbers:
@@ -94,17 +94,28 @@ def ended(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> Tensor:
     return torch.zeros(size, dtype=torch.bool) if found is None else found
 
 
-def in_first_episodes(over: Tensor) -> Tensor:
+def in_first_episodes(rollout: TensorDictBase, sets: Sequence[DoneSet]) -> Tensor:
     """Which rows are of the first episode of their environment, its last row included.
 
+    An episode is over when all flags are set, those of each agent too, as for `break_when_all_done`.
+
     Args:
-        over: where episodes end, bool `(*batch, T)`.
+        rollout: transitions `(*batch, T)`.
+        sets: the root-most done flags of the environment.
 
     Returns:
-        bool of the same shape.
+        bool `(*batch, T)`.
     """
+    size, following = rollout.batch_size, rollout.get("next")
+    over = torch.stack([peek(following, flags.done).reshape(*size, -1).all(-1) for flags in sets]).all(0)
     ends = over.int()
     return ends.cumsum(-1) == ends
+
+
+def frames_in(batch: TensorDictBase) -> int:
+    """How many elements of a batch are transitions: all but those that ``("collector", "mask")`` leaves out."""
+    mask = batch.get(MASK_KEY, None)
+    return batch.numel() if mask is None else int(mask.sum())
 
 
 def split_trajectories(
@@ -124,8 +135,8 @@ def split_trajectories(
         done_key: of the done flag, below ``"next"``.
 
     Returns:
-        A tensordict `(N, longest)` with a ``"mask"`` beside the numbers, bool, which is True for what is no padding. Where
-        there were no numbers, they are counted from 0.
+        A tensordict `(N, longest)` with a ``"mask"`` beside the numbers, bool, which is True for what is no padding; what a
+        mask that was there leaves out stays out. Where there were no numbers, they are counted from 0.
 
     Raises:
         KeyError: neither numbers nor done flags are there.
@@ -165,6 +176,8 @@ def split_trajectories(
         return rows.masked_fill_(~mask.reshape(*mask.shape, *[1] * (rows.ndim - 2)), 0)
 
     result: TensorDict = flat.apply(padded, batch_size=mask.shape)
-    result.set((*key[:-1], "mask"), mask)
+    mask_key = (*key[:-1], "mask")
+    before = result.get(MASK_KEY, None) if mask_key == MASK_KEY else None
+    result.set(mask_key, mask if before is None else before.reshape(mask.shape) & mask)
     result.names = [None, "time"]
     return result

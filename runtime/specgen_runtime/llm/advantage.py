@@ -86,7 +86,7 @@ def conversation_advantage(
         A tensor of the shape and dtype of `reward`; 0 where there is no answer.
 
     Raises:
-        ValueError: the numbers of elements differ, or a group has one conversation.
+        ValueError: the numbers of elements differ, a group has one conversation, or a conversation is in two groups.
     """
     if not conversation.numel() == reward.numel() == group.numel():
         raise ValueError(
@@ -94,13 +94,23 @@ def conversation_advantage(
             f" {list(group.shape)} and {list(conversation.shape)}"
         )
     counts = torch.ones_like(conversation, dtype=torch.bool) if mask is None else mask
+    if counts.dtype != torch.bool or counts.numel() != conversation.numel():
+        raise ValueError(
+            f"mask says of each answer whether it counts: bool {list(conversation.shape)}, got {counts.dtype}"
+            f" {list(counts.shape)}"
+        )
     counts = counts.flatten()
     labels: Any = conversation.flatten()[counts]
     _, place = labels.unique(return_inverse=True)
     rewards, groups = reward.flatten()[counts], group.flatten()[counts]
     size = int(place.max()) + 1 if len(place) else 0
     returns = rewards.new_zeros(size).index_add(0, place, rewards)
-    advantages = group_advantage(returns, groups.new_zeros(size).scatter(0, place, groups))
+    group_of = groups.new_zeros(size).scatter(0, place, groups)
+    if bool((differs := group_of[place] != groups).any()):
+        raise ValueError(
+            f"all answers of a conversation have one group, those of {labels[differs][0].item()} differ"
+        )
+    advantages = group_advantage(returns, group_of)
     made = torch.zeros_like(reward).flatten()
     made[counts] = advantages[place]
     return made.reshape(reward.shape)

@@ -134,4 +134,4 @@ def episodes_begin(
         begins = begins.flatten(len(batch)).any(-1)
     if begins.shape != batch[: begins.ndim]:
         raise ValueError(f"{is_init_key!r} of shape {shape} does not fit actions of the batch {tuple(batch)}")
-    return begins.reshape(*begins.shape, *[1] * (len(batch) - begins.ndim)).expand(batch)
+    return begins.reshape(begins.shape + (1,) * (len(batch) - begins.ndim)).expand(batch)

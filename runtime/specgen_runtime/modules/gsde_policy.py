@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
+from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.modules.actors import ProbabilisticActor
-from specgen_runtime.modules.exploration import checked_generator, draws_for, episodes_begin, explores
+from specgen_runtime.modules.exploration import ExplorationNumbers, draws_for, episodes_begin, explores
 from specgen_runtime.modules.gsde import gSDEModule
 from specgen_runtime.typing import NestedKey
 
@@ -44,7 +46,7 @@ class GSDEHead(nn.Module):
         return self.loc(features), self.exploration.deviation(features.detach())
 
 
-class GSDEPolicy(TensorDictModuleBase):  # type: ignore[misc]
+class GSDEPolicy(ExplorationNumbers, TensorDictModuleBase):  # type: ignore[misc]
     """Acts with a policy whose head is a `GSDEHead`: its noise is a function of the state that stays for several steps.
 
     Explores when the exploration type is `RANDOM` or not set; otherwise it is the policy that it is given. What it writes is
@@ -63,13 +65,17 @@ class GSDEPolicy(TensorDictModuleBase):  # type: ignore[misc]
 
     Raises:
         TypeError: `generator` is no generator.
-        ValueError: the actor has no `GSDEHead`, or several; `every` is less than 1.
+        ValueError: the actor has no `GSDEHead`, or several; `every` is no integer, or less than 1.
 
     Example:
         >>> head = SafeModule(GSDEHead(64, 1), in_keys=["features"], out_keys=["loc", "scale"])
         >>> actor = ProbabilisticActor(SafeSequential(encoder, head), ["loc", "scale"], distribution_class=TanhNormal)
         >>> policy = GSDEPolicy(actor, every=16)
     """
+
+    actor: ProbabilisticActor
+    every: int | None
+    _head: Any
 
     def __init__(
         self,
@@ -85,12 +91,12 @@ class GSDEPolicy(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(
                 f"GSDEPolicy needs a policy with one GSDEHead in a module of its own, and it has {len(heads)}"
             )
-        if every is not None and every < 1:
-            raise ValueError(f"GSDEPolicy: every must be at least 1, got {every}")
+        if every is not None and (not isinstance(every, int) or isinstance(every, bool) or every < 1):
+            raise ValueError(f"GSDEPolicy: every must be an integer of at least 1, got {every!r}")
         self.actor = actor
         self.every = every
         self.is_init_key = is_init_key
-        self.generator = checked_generator(generator)
+        self.generator = generator
         self.in_keys = list(actor.in_keys)
         self.out_keys = [*actor.out_keys, NOISE_KEY, STEPS_KEY]
         self.__dict__["_head"] = heads[0]  # it is a part of the actor, and no second one
@@ -128,7 +134,7 @@ class GSDEPolicy(TensorDictModuleBase):  # type: ignore[misc]
             steps = tensordict.get(STEPS_KEY)
             over = torch.zeros_like(steps, dtype=torch.bool) if begins is None else begins
             over = over if self.every is None else over | (steps >= self.every)
-            if bool(over.any()):
+            if is_traced() or bool(over.any()):
                 epsilon = torch.where(over[..., None, None], self._drawn(batch, sigma), epsilon)
                 steps = steps.masked_fill(over, 0)
         tensordict.set(NOISE_KEY, epsilon)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 from tensordict import TensorDictBase
 
-from specgen_runtime.envs.keys import MASK_KEY
+from specgen_runtime.collectors.trajectories import frames_in
 from specgen_runtime.reported import ReportedError
 from specgen_runtime.training.checkpoints import Checkpoints, SavesItself
 from specgen_runtime.training.episode_returns import EpisodeReturns
@@ -231,8 +231,7 @@ class Run:
         Raises:
             KeyError: it lacks the done flags, or both returns and rewards.
         """
-        mask = batch.get(MASK_KEY, None)
-        frames = batch.numel() if mask is None else int(mask.sum())
+        frames = frames_in(batch)
         self.frames += frames
         self._returns.add(batch)
         if self.total_frames is not None:

@@ -89,7 +89,7 @@ class MultiStepTransform(ReplayTransform):
             if tensordict.device is not None and held.device != tensordict.device:  # it was saved on another
                 held = held.to(tensordict.device)
             joint = self.__dict__["_breaks"].to(breaks.device, copy=True)
-            joint[..., -1] |= _differs(held[..., -1], tensordict[..., 0])
+            joint[..., -1] |= _differs(held[..., -1], tensordict[..., 0]).to(joint.device)
             tensordict, breaks = torch.cat([held, tensordict], -1), torch.cat([joint, breaks], -1)
         self.__dict__["_buffer"] = tensordict[..., -self.n_steps :].copy()
         self.__dict__["_breaks"] = breaks[..., -self.n_steps :]
@@ -133,5 +133,5 @@ def _differs(before: TensorDictBase, after: TensorDictBase) -> Tensor:
         root = after.get(key, None)
         if isinstance(root, Tensor) and isinstance(value, Tensor) and root.shape == value.shape:
             same = (root == value) | ((root != root) & (value != value))
-            found |= ~same.reshape(*before.batch_size, -1).all(-1)
+            found = found.to(same.device) | ~same.reshape(*before.batch_size, -1).all(-1)
     return found

@@ -28,23 +28,25 @@ class StepWindows:
 
     def breaks(self, data: TensorDictBase) -> Tensor:
         """Behind which moments something else follows, `[*batch, time]`."""
-        breaks = torch.zeros(data.batch_size, dtype=torch.bool, device=data.device)
-        numbers = data.get(TRAJECTORY_KEY, None)
+        numbers, mask = data.get(TRAJECTORY_KEY, None), data.get(self.mask_key, None)
+        device = next((one.device for one in (numbers, mask) if one is not None), data.device)
+        breaks = torch.zeros(data.batch_size, dtype=torch.bool, device=device)
         if numbers is not None:
             breaks[..., :-1] = _per_moment(numbers[..., :-1] != numbers[..., 1:], data.ndim)
-        mask = data.get(self.mask_key, None)
         if mask is not None:
             breaks[..., :-1] |= ~_per_moment(mask, data.ndim)[..., 1:]
         return breaks
 
     def over(self, data: TensorDictBase, breaks: Tensor) -> TensorDictBase:
         """The transitions over several steps, of which none reaches over a break; new containers."""
-        data = data.copy()
-        following = data.get("next").copy()
+        following = data.get("next", None)
+        if following is None:
+            raise KeyError(f"{self.reader} reads 'next', which is not in the data")
+        data, following = data.copy(), following.copy()
         done = self._found(following, self.done_key)
         flag = _per_moment(done, data.ndim)
         time = data.ndim - 1
-        last = flag | breaks
+        last = flag | breaks.to(flag.device)
         last[..., -1] = True
         inside = torch.ones_like(flag)  # the moment `k` behind this one is in its window
         steps = torch.zeros(data.batch_size, dtype=torch.int64, device=flag.device)

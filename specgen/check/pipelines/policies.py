@@ -142,7 +142,7 @@ class PolicyReader:
             help = "write `gaussian: {sigma: 0.1}`" if family.certain else f"leave out `dist` of `{name}`"
         elif body.scale is not None:
             message = f"`{name}` has a `scale` of its own, and with `gsde` it follows from the features"
-            help = "leave out `scale`; `gsde: {sigma: 1.0}` says how large the noise is at first"
+            help = "leave out `scale`, or write `scale: drop` where it is inherited; `gsde: {sigma: 1.0}` says how large the noise is at first"
         elif self.loss.group is not None:
             message = f"`gsde` for agents of `{self.loss.group.name}` is not available yet"
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave it out"))

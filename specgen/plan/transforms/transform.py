@@ -337,8 +337,7 @@ class _Planner:
         when = exists(function.when, dict.fromkeys(name for name in outputs if name in self.outputs))
         if phase != "map" or not asked:
             return when
-        looked_up = ", ".join(f"key.{name}" for name in dict.fromkeys(asked))
-        return f"{when} and not (tolerant and self._lacks({source}, {looked_up}))"
+        return f"{when} and not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in dict.fromkeys(asked))}))"
 
     def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""
