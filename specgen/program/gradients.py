@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from specgen.expr import Symbol, Typed
@@ -50,7 +50,7 @@ def in_no_grad(program: Program) -> Program:
     trained = trained_through(program)
     made: list[Statement] = []
     side: list[Assign] = []
-    for statement in program.body:
+    for statement in _with_own_values(program.body, trained, {one.symbol for one in program.outputs}):
         if isinstance(statement, Assign) and statement.target not in trained:
             side.append(statement)
             continue
@@ -59,6 +59,41 @@ def in_no_grad(program: Program) -> Program:
         made.append(statement)
     made += _together(side)
     return replace(program, body=tuple(made))
+
+
+def _with_own_values(
+    body: Sequence[Statement], trained: Collection[Symbol], kept: Collection[Symbol]
+) -> list[Statement]:
+    """The statements, with values that only one region without gradients reads computed inside that, at its start.
+
+    Args:
+        body: the statements of a program.
+        trained: the values that a gradient may go through: they stay where they are.
+        kept: the outputs, which do, too.
+    """
+    inside: dict[int, list[Assign]] = {}
+    readers: dict[Symbol, set[int]] = {}
+    for place, statement in reversed(list(enumerate(body))):
+        within = place
+        if isinstance(statement, Assign) and _has_gradient(statement.value):
+            places = readers.get(statement.target, set())
+            (only,) = places if len(places) == 1 else (place,)
+            region = body[only]
+            if (
+                isinstance(region, Region)
+                and region.kind == "no_grad"
+                and statement.target not in {*trained, *kept}
+            ):
+                within = only
+                inside.setdefault(only, []).insert(0, statement)
+        for symbol in reads(statement):
+            readers.setdefault(symbol, set()).add(within)
+    moved = {one.target for assigns in inside.values() for one in assigns}
+    return [
+        replace(one, body=(*inside[place], *one.body)) if isinstance(one, Region) and place in inside else one
+        for place, one in enumerate(body)
+        if not (isinstance(one, Assign) and one.target in moved)
+    ]
 
 
 def _together(side: Sequence[Assign]) -> Iterable[Statement]:

@@ -347,6 +347,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"generate": True, "pad_model_input": False}, "for scoring"),
     ({"generate": True, "num_samples": 2}, "do_sample=True"),
     ({"log_probs_of": "some"}, "log_probs_of"),
+    ({"autocast": torch.float32}, "autocast is torch.bfloat16 or torch.float16"),
 ]
 
 

@@ -129,4 +129,4 @@ class ValueLoss(LossModule):
         next_value = network.target(self._next(tensordict), key)
         target = self.value_estimator.value_estimate(tensordict, next_value=next_value)
         error = (network.live(tensordict, key) - target.detach()).pow(2).squeeze(-1)
-        return TensorDict({"loss_value": self._reduce_loss(error, tensordict)})
+        return TensorDict({"loss_value": self._samples(tensordict).reduced(error)})

@@ -56,6 +56,26 @@ losses:
     terms:
       loss_value: where(kind == plain, far, limited)
 """
+MEASURED = """\
+specgen: 1
+losses:
+  MeasuredLoss:
+    networks:
+      value: {in: [observation], out: {state_value: "float32[1]"}}
+    keys:
+      target: {key: target, type: "float32[1]"}
+    let:
+      far: abs(value(now) - target)
+      near: exp(-far)
+      close: near ** 2
+      both: far + near
+    terms:
+      loss_value: far ** 2
+      loss_both: both * near
+    metrics:
+      closeness: close
+      remoteness: 1 - close
+"""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +84,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "nested.yaml": CASE.read_text(encoding="utf-8"),
         "drawing.yaml": DRAWING,
         "compared.yaml": COMPARED,
+        "measured.yaml": MEASURED,
     }
     folder = tmp_path_factory.mktemp("blocks")
     with imported(generate(texts, "losses_with_blocks"), "losses_with_blocks", folder):
@@ -171,3 +192,17 @@ def test_conditions_are_short(modules: Path) -> None:
         'kind != "square"',
         'kind == "plain"',
     ]
+
+
+def test_what_metrics_alone_read_is_computed_in_their_block(modules: Path) -> None:
+    text = (modules / "losses_with_blocks/measured.py").read_text(encoding="utf-8")
+    before, behind = text[text.index("    # losses.MeasuredLoss.let") :].split("    with torch.no_grad():\n")
+    assert "near = torch.exp(-far)" in before
+    assert "close = " in behind
+    v, target = torch.randn(5, requires_grad=True), torch.randn(5, 1)
+    terms = module("measured").measured_loss(v, target)
+    close = (-2 * (v - target.squeeze(-1)).abs()).exp()
+    torch.testing.assert_close(terms.closeness, close.detach())
+    torch.testing.assert_close(terms.remoteness, 1 - close.detach())
+    assert not terms.closeness.requires_grad
+    assert terms.loss_both.requires_grad

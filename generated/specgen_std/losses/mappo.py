@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f02635a000de00d9ec850674e582392989bb277754a85587d0283467d9b9b08f
+# specgen: sha256=d92a1bb658ca6fa1c4a15a7bdd6d5a2b9ba627eff86ab0e4117465acb754bf14
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -96,7 +96,6 @@ def mappo_objective(
             likely and how much likelier.
     """
     # losses.MAPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -105,14 +104,14 @@ def mappo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -132,15 +131,18 @@ def mappo_objective(
     )
     # losses.MAPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.MAPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return MAPPOObjectiveTerms(
@@ -705,7 +707,6 @@ def ippo_objective(
             likely and how much likelier.
     """
     # losses.IPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -714,14 +715,14 @@ def ippo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -741,15 +742,18 @@ def ippo_objective(
     )
     # losses.IPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.IPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return IPPOObjectiveTerms(

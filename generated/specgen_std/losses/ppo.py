@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=f4e03606d2b31ee27fb2afdf8f509b115386aad66caece24996d3a542d5c270a
+# specgen: sha256=eaa16b8576281ff5910f43d868305339c8117c7fc69fbb8990923f5d4cda6888
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -97,8 +97,6 @@ def ppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     if max_importance_ratio is not None or delay_actor:
         drift = old - sample_log_prob
@@ -113,11 +111,14 @@ def ppo_objective(
     ratio = torch.exp(log_ratio)
     # losses.PPOLoss.terms
     loss_objective = -ratio * gain
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.PPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
     return PPOObjectiveTerms(
         loss_objective=loss_objective, loss_entropy=loss_entropy, kl_approx=kl_approx, entropy=entropy
     )
@@ -611,7 +612,6 @@ def clip_ppo_objective(
             likely and how much likelier.
     """
     # losses.ClipPPOLoss.let
-    count = sample_count(advantage.squeeze(-1), mask)
     standard: Tensor | None = None
     if normalize_advantage:
         deviation = torch.clamp(
@@ -620,14 +620,14 @@ def clip_ppo_objective(
         centred = advantage.squeeze(-1) - sample_mean(
             advantage.squeeze(-1), mask, keep=normalize_advantage_exclude_dims
         )
-        standard = torch.where(count > 1, centred / deviation, advantage.squeeze(-1))
+        standard = torch.where(
+            sample_count(advantage.squeeze(-1), mask) > 1, centred / deviation, advantage.squeeze(-1)
+        )
     if not normalize_advantage:
         scaled = advantage / advantage_norm.scale().squeeze(-1) if advantage_norm is not None else advantage
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     weight: Tensor | None = None
     if max_importance_ratio is not None or delay_actor:
@@ -647,15 +647,18 @@ def clip_ppo_objective(
     )
     # losses.ClipPPOLoss.terms
     loss_objective = -torch.minimum(ratio * gain, torch.exp(near_log_ratio) * gain)
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.ClipPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         clip_fraction = near_step != step
         ESS = torch.exp(
             2 * sample_logsumexp(log_ratio, mask) - sample_logsumexp(2 * log_ratio, mask)
-        ) / count.to(torch.float32)
+        ) / sample_count(step, mask).to(torch.float32)
         max_ratio = sample_max(ratio, mask)
         mean_ratio = ratio.detach()
     return ClipPPOObjectiveTerms(
@@ -1202,8 +1205,6 @@ def klpenppo_objective(
         gain = scaled.squeeze(-1)
     else:
         gain = not_none(standard)
-    with torch.no_grad():
-        H = not_none(H_parts).sum(dim=-1) if entropy_bonus else None
     step = log_p - old
     if max_importance_ratio is not None or delay_actor:
         drift = old - sample_log_prob
@@ -1218,11 +1219,14 @@ def klpenppo_objective(
     ratio = torch.exp(log_ratio)
     # losses.KLPENPPOLoss.terms
     loss_objective = beta * divergence - ratio * gain
-    loss_entropy = -(entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
+    loss_entropy = (-entropy_coeff * not_none(H_parts)).sum(dim=-1) if entropy_bonus else None
     # losses.KLPENPPOLoss.metrics
     with torch.no_grad():
         kl_approx = -step
-        entropy = not_none(H).detach() if entropy_bonus else None
+        entropy: Tensor | None = None
+        if entropy_bonus:
+            H = not_none(H_parts).sum(dim=-1)
+            entropy = H.detach()
         kl = divergence.detach()
     # losses.KLPENPPOLoss.update
     with torch.no_grad():

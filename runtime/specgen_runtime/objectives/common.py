@@ -8,11 +8,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import InteractionType
 from torch import Tensor, nn
 
-from specgen_runtime.envs.packing import peek
+from specgen_runtime.envs.packing import entries_of, peek
 from specgen_runtime.objectives.coefficients import restore_adapted
 from specgen_runtime.objectives.counted_samples import CountedSamples
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
@@ -247,7 +247,7 @@ class LossModule(SelectingModule):
                 data = packed(inputs, keys, owner=type(self).__name__, features=features)
             elif inputs:
                 raise TypeError(f"{type(self).__name__} takes a tensordict, or tensors by keyword, not both")
-            elif not isinstance(tensordict, TensorDictBase):
+            elif type(tensordict) is not TensorDict and not isinstance(tensordict, TensorDictBase):
                 raise TypeError(f"{type(self).__name__} takes a tensordict, got {type(tensordict).__name__}")
             else:
                 data = self._with_padded_rows(tensordict) if self.reads_rows else tensordict
@@ -257,7 +257,7 @@ class LossModule(SelectingModule):
             if self._scalar_output_mode is not None and self._reduction == "none" and data.batch_dims:
                 outputs = without_scalars(outputs, self._scalar_output_mode)
             chosen = self.__dict__.get("out_keys")
-            if chosen is not None and not set(outputs.keys()).issubset(chosen):
+            if chosen is not None and not set(entries_of(outputs)).issubset(chosen):
                 outputs = outputs.select(*chosen, strict=False)
             return outputs if tensordict is not None else unpacked(outputs, self.out_keys)
 

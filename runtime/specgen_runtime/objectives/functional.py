@@ -164,7 +164,10 @@ class FunctionalModule(TensorDictModuleParent):
         network = self._networks.get(name)
         if network is None:
             raise AttributeError(self._no_network(name))
-        if self._functional and not network.is_bound(self._params(name), self._target(name)):
+        modules = self._modules
+        if self._functional and not network.is_bound(
+            modules[f"{name}_params"], modules.get(f"target_{name}_params")
+        ):
             self._bind_networks()
         return network
 
@@ -384,6 +387,9 @@ class FunctionalModule(TensorDictModuleParent):
 
         def __getattr__(self, name: str) -> Any:
             """Target parameters under both their names, also where they are a view; whether there are own ones (``delay_…``)."""
+            buffers = self.__dict__.get("_buffers", {})
+            if name in buffers:  # coefficients, which each forward reads
+                return buffers[name]
             networks = self.__dict__.get("_networks", {})
             network = _network_of_target(name) if name.endswith("_params") else None
             if network is not None and network in networks:

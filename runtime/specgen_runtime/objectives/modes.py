@@ -19,19 +19,22 @@ R = TypeVar("R")
 class over_sequences:  # noqa: N801
     """Within it, recurrent networks read sequences whose last batch dimension is time: ours, and TorchRL's if loaded."""
 
+    __slots__ = ("_ours", "_torchrls")
+
     def __init__(self) -> None:
-        # torch.compile can't enter a context of no effect that is not in a `with` statement
-        self._modes = [
-            mode for mode in (set_recurrent_mode(True), torchrl_recurrent_mode()) if mode is not None
-        ]
+        self._ours = set_recurrent_mode(True)
+        self._torchrls = torchrl_recurrent_mode()
 
     def __enter__(self) -> None:
-        for mode in self._modes:
-            mode.__enter__()
+        self._ours.__enter__()
+        # torch.compile can't enter a context of no effect that is not in a `with` statement
+        if self._torchrls is not None:
+            self._torchrls.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        for mode in reversed(self._modes):
-            mode.__exit__(None, None, None)
+        if self._torchrls is not None:
+            self._torchrls.__exit__(None, None, None)
+        self._ours.__exit__(None, None, None)
 
 
 def in_loss_modes(method: Callable[..., R]) -> Callable[..., R]:

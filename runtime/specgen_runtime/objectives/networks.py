@@ -163,7 +163,7 @@ class FunctionalNetwork:
     def is_bound(self, params: TensorDictParams, target: TensorDictParams | None) -> bool:
         """Whether these are the parameters that the copies hold: `TensorDict.to_module` exchanges what is in them."""
         live, delayed = self._bound
-        return _tensors_of(params) is live and _tensors_of(target) is delayed
+        return params._param_td is live and (None if target is None else target._param_td) is delayed
 
     def copies(self) -> list[nn.Module]:
         """Every copy of the structure, to set their mode."""

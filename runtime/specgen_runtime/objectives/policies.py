@@ -146,7 +146,7 @@ class PolicyDistribution:
         return self._summed(kl_divergence(self.distribution, other.distribution, n))
 
     def _summed(self, value: Draw) -> Tensor:
-        if isinstance(value, TensorDictBase):
+        if not isinstance(value, Tensor):
             return sum_of_parts([value], value.batch_dims)
         return value.flatten(-self._event_dims).sum(-1) if self._event_dims else value
 

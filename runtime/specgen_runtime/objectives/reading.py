@@ -44,6 +44,9 @@ class ReadingModule(FunctionalModule):
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """The tensor that plays ``role``."""
+        value = peek(tensordict, key) if type(tensordict) is TensorDict else None
+        if isinstance(value, Tensor):
+            return value
         return required(tensordict, key, owner=type(self).__name__, role=f"the {role}")
 
     def _read_number(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
@@ -61,7 +64,7 @@ class ReadingModule(FunctionalModule):
 
         In front of the batch it may have ``axes`` others, such as members.
         """
-        if value.ndim != tensordict.batch_dims + axes:
+        if value.ndim != len(tensordict.batch_size) + axes:
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, is one number of each sample, "
                 f"{[*value.shape[:axes], *tensordict.batch_size]}; got {list(value.shape)}"
@@ -150,10 +153,14 @@ class ReadingModule(FunctionalModule):
     def _read_without_gradient(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
         """What plays ``role``, whose log-probability is wanted: it has no gradients. An action of parts is a tensordict."""
         value = peek(tensordict, key)
-        if not isinstance(value, TensorDictBase):
+        if not isinstance(value, (Tensor, TensorDictBase)):
             value = self._read(tensordict, key, role)
-        parts = [value] if isinstance(value, Tensor) else value.values(True, True)
-        if any(part.requires_grad for part in parts):
+        with_gradient = (
+            value.requires_grad
+            if isinstance(value, Tensor)
+            else any(part.requires_grad for part in value.values(True, True))
+        )
+        if with_gradient:
             raise RuntimeError(
                 f"{type(self).__name__}: {key!r}, the {role}, requires gradients; its log-probability would send "
                 "gradients into the policy that collected it. Detach it."

@@ -92,7 +92,7 @@ def sample_logsumexp(x: Tensor, mask: Tensor | None = None, keep: Sequence[int] 
     return (
         _result(x_of.logsumexp(_dims(x, keep), keepdim=True), x, keep)
         if keep
-        else x_of.flatten().logsumexp(0)
+        else (x_of if x_of.ndim == 1 else x_of.flatten()).logsumexp(0)
     )
 
 

@@ -68,7 +68,10 @@ class SelectingModule(ReadingModule):
     def _wants(self, part: str) -> bool:
         """Whether an entry of this part is returned."""
         returned = self.out_keys
-        return any(name in returned and self._is_returned(name) for name in self.parts[part].outputs)
+        for name in self.parts[part].outputs:  # noqa: SIM110  # each forward asks: a generator would cost more than this
+            if name in returned and self._is_returned(name):
+                return True
+        return False
 
     def select_out_keys(self, *out_keys: str) -> Self:
         """Return these entries only, from now on; `reset_out_keys` undoes it.

@@ -8,7 +8,7 @@ from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.keys import MASK_KEY
-from specgen_runtime.envs.packing import entries_of, peek
+from specgen_runtime.envs.packing import peek
 from specgen_runtime.objectives.keys import checked_key, required
 from specgen_runtime.typing import NestedKey
 
@@ -55,7 +55,7 @@ def mask_of(tensordict: TensorDictBase, key: MaskKey, *, owner: str) -> Tensor |
     if key != "auto":
         return _per_sample(required(tensordict, key, owner=owner, role="the mask"), tensordict.ndim)
     mask: Tensor | None = None
-    if type(tensordict) is TensorDict and _FIRST_NAMES.isdisjoint(entries_of(tensordict)):
+    if type(tensordict) is TensorDict and _FIRST_NAMES.isdisjoint(tensordict._tensordict):
         return None
     for candidate in AUTO_MASK_KEYS:
         found = peek(tensordict, candidate)

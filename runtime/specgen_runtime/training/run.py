@@ -95,7 +95,7 @@ class Run:
         best: the best evaluation so far, which the loop sets; -inf at first. It is kept in checkpoints.
 
     Raises:
-        FileExistsError: on entering, if the folder holds a run, and `resume` is False.
+        FolderUsedError: on entering, if the folder holds a run, and `resume` is False.
         FolderInUseError: on entering, if another training writes to the folder. One that was killed does not.
         ConfigChangedError: on entering, if a field that may not change differs from the run's.
     """

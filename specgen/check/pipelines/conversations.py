@@ -122,12 +122,7 @@ class ConversationsCheck:
             found["reward",] = "a bonus on the rewards of conversations"
         if self.pipeline.device is not None and not isinstance(self.pipeline.device, str):
             found["device",] = "a language model on several devices"
-        if self.pipeline.precision != "float32":
-            found["precision",] = "language models in a precision beside that of their weights"
-        helps = {
-            "device": 'write `device: "cuda:0"`; that of a reference is said in `models`',
-            "precision": "leave it out: a model runs in the `dtype` of its `causal_lm`",
-        }
+        helps = {"device": 'write `device: "cuda:0"`; that of a reference is said in `models`'}
         for place, what in found.items():
             span = self.file.key_span(*self.path, *place)
             message = f"{what}: not available in pipelines yet"

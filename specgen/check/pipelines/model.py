@@ -296,6 +296,7 @@ class CheckedPipeline:
         acting: who acts.
         optimizers: by whom each trained parameter is moved.
         devices: where the parts lie.
+        precision: of what networks compute.
         workers: the processes that collect; None where the one that learns does.
         bonuses: what is added to the reward.
     """
@@ -316,6 +317,7 @@ class CheckedPipeline:
     devices: Devices
     bonuses: tuple[PipelineBonus, ...]
     seed: int
+    precision: Literal["float32", "bfloat16"] = "float32"
     workers: CollectingWorkers | None = None
 
     @property

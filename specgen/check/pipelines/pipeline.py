@@ -187,6 +187,7 @@ class _Pipeline:
             devices=devices,
             bonuses=bonuses,
             seed=pipeline.seed,
+            precision=pipeline.precision,
             workers=workers,
         )
         if not self.sink.has_errors:

@@ -35,7 +35,8 @@ def acting_model(
     """The statements that make a model that acts, which draws from a generator of its own."""
     place = f"self.{device_of(pipeline, 'policy')}"
     name = f"self.{network.attribute}"
-    yield using(f"{name} = {model.maker}(device={place})", model.maker)
+    made = _made(pipeline, model, f"device={place}")
+    yield using(f"{name} = {made}", *made.uses)
     yield using(f"{name}.generator = self.exploring")
     for optimizer in pipeline.optimizers:
         if model.dtype in (None, "auto") and optimizer.kind in ("adam", "adamw"):  # it is that of the folder
@@ -48,7 +49,16 @@ def further_model(pipeline: CheckedPipeline, model: CheckedLanguageModel) -> Cod
     mine = [one.language_model.device for one in pipeline.networks if one.language_model is not None]
     here = model.device is None or model.device in mine
     place = f"device=self.{device_of(pipeline, 'policy')}" if here else ""
-    return using(f"self.{model.maker} = {model.maker}({place})", model.maker)
+    made = _made(pipeline, model, place)
+    return using(f"self.{model.maker} = {made}", *made.uses)
+
+
+def _made(pipeline: CheckedPipeline, model: CheckedLanguageModel, place: str) -> Code:
+    """The expression of a model, which runs in the precision of the pipeline."""
+    made = f"{model.maker}({place})"
+    if pipeline.precision == "float32":
+        return using(made, model.maker)
+    return using(f"{made}.get_new_version(autocast=torch.{pipeline.precision})", model.maker, "torch")
 
 
 def scoring(network: PipelineNetwork) -> str:

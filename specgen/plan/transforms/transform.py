@@ -375,10 +375,9 @@ class _Planner:
         """A named size, of the tensor of its role where that is at hand; 0 where that is `missing`."""
         role, axis = self.transform.sizes[name]
         found = next((read for read in reads if read.removeprefix("next.") == role.name), None)
-        text = f"{variable(found)}.shape[{axis}]" if found else f"self._spec(key.{role.name}).shape[{axis}]"
-        if role.name not in missing:
-            return text
-        return f"0 if {variable(found) if found else f'key.{role.name}'} is None else {text}"
+        there = variable(found) if found else f"key.{role.name}"
+        size = f"{there}.shape[{axis}]" if found else f"self._spec({there}).shape[{axis}]"
+        return f"0 if {there} is None else {size}" if role.name in missing else size
 
     def _named_size(self, name: str) -> str:
         """What gives a size that has a name, for the shape of a draw."""

@@ -6,17 +6,27 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from specgen_runtime.llm.models.autocast import autocasting, states_as_stored
 from specgen_runtime.llm.models.chosen import PLAIN, Chosen, Warp, chosen_log_probs, full_precision
 from specgen_runtime.objectives.layers import runs_forward_alone
 
-__all__ = ["HeadDiffersError", "HeadScorer", "LogitsScorer", "Scorer", "accepts", "evaluating", "find_scorer"]
+__all__ = [
+    "HeadDiffersError",
+    "HeadScorer",
+    "LogitsScorer",
+    "Scorer",
+    "accepts",
+    "evaluating",
+    "find_scorer",
+    "output_head",
+]
 
 Post: TypeAlias = Callable[[Tensor], Tensor]
 """What a model does between its head and its logits."""
@@ -32,6 +42,11 @@ class Scorer(Protocol):
     @property
     def model(self) -> nn.Module:
         """The model that it was made for."""
+        ...
+
+    @property
+    def autocast(self) -> torch.dtype | None:
+        """The lower precision of what is before the head; None for that of the parameters."""
         ...
 
     def is_of(self, model: nn.Module) -> bool:
@@ -81,6 +96,7 @@ class HeadScorer:
         post: what the model does to these logits.
         linear: whether head and post are a product with the head's weight and its bias, and nothing else.
         vocabulary: how many logits there are.
+        autocast: the precision of the body; None for that of the parameters. The head has theirs.
     """
 
     model: nn.Module
@@ -89,6 +105,7 @@ class HeadScorer:
     post: Post | None
     linear: bool
     vocabulary: int
+    autocast: torch.dtype | None = None
 
     def is_of(self, model: nn.Module) -> bool:
         """Whether model and head are still those that were probed."""
@@ -98,7 +115,10 @@ class HeadScorer:
         self, inputs: Mapping[str, Any], rows: Tensor, columns: Tensor, *, verify: bool = False
     ) -> Tensor:
         """The states of the body; see `Scorer`."""
-        states: Tensor = self.body(**inputs, use_cache=False)[0]
+        with autocasting(self.model, self.head, self.autocast):
+            states: Tensor = self.body(**inputs, use_cache=False)[0]
+        if self.autocast is not None:
+            states = states_as_stored(self.model, states)
         if verify:
             self._verify(inputs, states[:, -1].detach())
         return states[rows, columns]
@@ -119,7 +139,8 @@ class HeadScorer:
     @torch.no_grad()
     def _verify(self, inputs: Mapping[str, Any], states: Tensor) -> None:
         only = {"logits_to_keep": 1} if accepts(self.model, "logits_to_keep") else {}
-        wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
+        with autocasting(self.model, self.head, self.autocast):
+            wanted = self.model(**inputs, use_cache=False, **only).logits[:, -1]
         raw = self.head(states)
         if not _agree(raw if self.post is None else self.post(raw), wanted):
             raise HeadDiffersError(
@@ -133,9 +154,11 @@ class LogitsScorer:
 
     Args:
         model: the causal model.
+        autocast: the precision of what is before its head; None for that of the parameters.
     """
 
     model: nn.Module
+    autocast: torch.dtype | None = None
 
     def is_of(self, model: nn.Module) -> bool:
         """Whether it is for this model."""
@@ -148,7 +171,8 @@ class LogitsScorer:
         kept, places = torch.unique(columns, return_inverse=True)
         selects = accepts(self.model, "logits_to_keep")
         only = {"logits_to_keep": kept} if selects else {}
-        logits: Tensor = self.model(**inputs, use_cache=False, **only).logits
+        with autocasting(self.model, output_head(self.model), self.autocast):
+            logits: Tensor = self.model(**inputs, use_cache=False, **only).logits
         return logits[rows, places if logits.shape[1] == len(kept) else columns]
 
     def logits(self, states: Tensor) -> Tensor:
@@ -162,7 +186,7 @@ class LogitsScorer:
         )
 
 
-def find_scorer(model: nn.Module) -> Scorer:
+def find_scorer(model: nn.Module, autocast: torch.dtype | None = None) -> Scorer:
     """Return what scores tokens with a causal model; its head alone, where a probe says that this is right.
 
     The probe runs 2 sequences of 5 tokens. A model whose logits are something else than head and a declared soft cap
@@ -171,15 +195,16 @@ def find_scorer(model: nn.Module) -> Scorer:
 
     Args:
         model: of `transformers`.
+        autocast: the precision of what is before its head, but in the probe; None for that of the parameters.
     """
     try:
-        return _probed(model)
+        return replace(_probed(model), autocast=autocast)
     except _NotFoundError as error:
         warnings.warn(
             f"{type(model).__name__}: all logits of scored columns are computed, which takes more memory: {error}",
             stacklevel=2,
         )
-        return LogitsScorer(model)
+        return LogitsScorer(model, autocast)
 
 
 class _NotFoundError(Exception):

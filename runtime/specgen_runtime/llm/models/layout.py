@@ -36,6 +36,9 @@ class Layout:
         side: where padding of prompts and whole sequences is, ``"left"`` or ``"right"``.
         width: of padded tensors; None for the longest row's.
         pad_id: the id of padding.
+
+    Raises:
+        ValueError: another side, or a width of tensors that are not padded.
     """
 
     history: NestedKey
@@ -47,6 +50,12 @@ class Layout:
     side: str
     width: int | None
     pad_id: int
+
+    def __post_init__(self) -> None:
+        if self.side not in ("left", "right"):
+            raise ValueError(f"padding_side is 'left' or 'right', got {self.side!r}")
+        if self.width is not None and not self.padded:
+            raise ValueError(f"pad_to={self.width} is the width of padded tensors: set pad_output=True")
 
     @property
     def attention_mask(self) -> NestedKey:

@@ -14,7 +14,7 @@ from specgen_runtime.extras import import_extra
 from specgen_runtime.reported import ReportedError
 from specgen_runtime.typing import DEVICE_TYPING
 
-__all__ = ["check_recorded", "load_model", "load_template", "load_tokenizer", "tokenizer_of"]
+__all__ = ["check_recorded", "load_model", "load_pair", "load_template", "load_tokenizer", "tokenizer_of"]
 
 
 class MissingFolderError(ReportedError, FileNotFoundError):
@@ -80,6 +80,33 @@ def load_tokenizer(path: str, **further: Any) -> Any:
     generic = saved_as in ("PreTrainedTokenizerFast", "TokenizersBackend")
     kind = transformers.PreTrainedTokenizerFast if generic else transformers.AutoTokenizer
     return _loaded(kind, path, **further)
+
+
+def load_pair(
+    model: nn.Module | str, tokenizer: Any = None, *, needs_tokenizer: bool = True
+) -> tuple[nn.Module, Any]:
+    """Return a model and its tokenizer; those that are paths are loaded.
+
+    Args:
+        model: a model, or a path.
+        tokenizer: one, or a path. None: that of the path of the model, or what `tokenizer_of` says.
+        needs_tokenizer: whether a model without a path is asked for its own.
+
+    Returns:
+        The model, and the tokenizer; None for it if there is none.
+
+    Raises:
+        TypeError: the model is neither.
+        OSError: there is no such folder, nor such a name, or it lacks files.
+    """
+    if isinstance(model, str):
+        tokenizer = model if tokenizer is None else tokenizer
+        model = load_model(model)
+    elif not isinstance(cast("object", model), nn.Module):
+        raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
+    if tokenizer is None and needs_tokenizer:
+        tokenizer = tokenizer_of(model)
+    return model, load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
 
 
 def tokenizer_of(model: Any) -> Any:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from specgen_runtime.extras import import_extra
+from specgen_runtime.llm.models.autocast import autocasting
 from specgen_runtime.llm.models.body import device_of
 from specgen_runtime.llm.models.chosen import PLAIN, Warp
-from specgen_runtime.llm.models.head import evaluating
+from specgen_runtime.llm.models.head import evaluating, output_head
 
 __all__ = ["Answers", "GenerationSettings", "LogProbsOf", "generate_answers", "single_token"]
 
@@ -209,6 +210,7 @@ def generate_answers(
     log_probs_of: LogProbsOf = "sampled",
     scorable: bool = True,
     max_rows: int | None = None,
+    autocast: torch.dtype | None = None,
 ) -> Answers:
     """Return answers to prompts, those to one prompt behind each other.
 
@@ -222,6 +224,7 @@ def generate_answers(
         log_probs_of: of which distribution the log-probabilities are.
         scorable: whether only what a scorer can repeat may change the logits.
         max_rows: how many answers are made at once; None for all.
+        autocast: the precision of what is before the head; None for that of the parameters.
 
     Raises:
         ValueError: a prompt has no token, or `GenerationSettings.configuration` refuses the settings.
@@ -234,7 +237,7 @@ def generate_answers(
     repeated = [prompt for prompt in prompts for _ in range(settings.num_samples or 1)]
     step = max_rows or max(1, len(repeated))
     answers = Answers([], [], [])
-    with evaluating(model):
+    with evaluating(model), autocasting(model, output_head(model), autocast):
         for start in range(0, len(repeated), step):
             rows = [row.to(device_of(model)) for row in repeated[start : start + step]]
             ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad, padding_side="left")

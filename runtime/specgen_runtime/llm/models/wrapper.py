@@ -21,7 +21,7 @@ from specgen_runtime.llm.models.distribution import TokenDistribution
 from specgen_runtime.llm.models.head import HeadDiffersError, LogitsScorer, Scorer, find_scorer
 from specgen_runtime.llm.models.inputs import Inputs
 from specgen_runtime.llm.models.layout import InputMode, Layout, within
-from specgen_runtime.llm.models.loading import load_model, load_tokenizer, tokenizer_of
+from specgen_runtime.llm.models.loading import load_model, load_pair
 from specgen_runtime.llm.models.sampling import GenerationSettings, LogProbsOf, generate_answers
 from specgen_runtime.random_state import drawing_from
 from specgen_runtime.typing import DEVICE_TYPING, NestedKey
@@ -97,6 +97,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         verify_head: when it is made sure that the logits are what the head makes of the body's states: ``"once"``, by a
             probe, whose logits may be too small to tell; or ``"always"``, in each call that scores too, at the cost of
             another run of the model. One that makes them in another way is run as a whole, with a warning.
+        autocast: the precision of what is before the head, sampling and scoring, such as ``torch.bfloat16``; None for that
+            of the parameters. Head, log-probabilities and gradients have theirs.
 
     Raises:
         TypeError: the model is none.
@@ -141,38 +143,30 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         with_entropy: bool = True,
         assistant_only: bool = False,
         verify_head: Literal["once", "always"] = "once",
+        autocast: torch.dtype | None = None,
     ) -> None:
         given = {
             name: value for name, value in locals().items() if name not in ("self", "model", "__class__")
         }
         super().__init__()
-        if isinstance(model, str):
-            given["tokenizer"] = tokenizer = model if tokenizer is None else tokenizer
-            model = load_model(model)
-        elif not isinstance(cast("object", model), nn.Module):
-            raise TypeError(f"model is a module of transformers, or a path, got {type(model).__name__}")
-        if tokenizer is None and input_mode in ("history", "text"):
-            tokenizer = tokenizer_of(model)
-        if isinstance(tokenizer, str):
-            given["tokenizer"] = tokenizer = load_tokenizer(tokenizer)
+        model, tokenizer = load_pair(model, tokenizer, needs_tokenizer=input_mode in ("history", "text"))
+        given["tokenizer"] = tokenizer
         if input_mode not in MODES:
             raise ValueError(f"input_mode must be one of {', '.join(map(repr, MODES))}, got {input_mode!r}")
         if tokenizer is None and input_mode != "tokens":
             raise ValueError(f"input_mode={input_mode!r} needs a tokenizer; only tokens are read without one")
-        if padding_side not in ("left", "right"):
-            raise ValueError(f"padding_side is 'left' or 'right', got {padding_side!r}")
         if batching is False and min_batch_size is not None:
             raise ValueError(
                 f"min_batch_size={min_batch_size} is of calls that are put together: batching=True"
             )
         if verify_head not in ("once", "always"):
             raise ValueError(f"verify_head is 'once' or 'always', got {verify_head!r}")
+        if autocast not in (None, torch.bfloat16, torch.float16):
+            raise ValueError(f"autocast is torch.bfloat16 or torch.float16, got {autocast}")
         if layout not in (None, torch.strided):
             raise ValueError(
                 f"rows are lists of strided tensors, got layout={layout}; or set pad_output=True"
             )
-        if pad_to is not None and not pad_output:
-            raise ValueError(f"pad_to={pad_to} is the width of padded tensors: set pad_output=True")
         if generate and pad_model_input is False:
             raise ValueError(
                 "prompts are padded when answers are generated: pad_model_input=False is for scoring"
@@ -221,6 +215,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         self.in_keys = [self.input_key, *self.optional_in_keys]
         self.out_keys = self.keys.written(input_mode, generate=generate, log_probs=self.return_log_probs)
         self.with_entropy, self.verify_head, self.assistant_only = with_entropy, verify_head, assistant_only
+        self.autocast = autocast
         self.generator: torch.Generator | None = None
         self._given = given
         self._scorer: Scorer | None = None
@@ -253,14 +248,15 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     def get_new_version(self, **keywords: Any) -> Self:
         """Return a wrapper of the same model with other keywords, such as ``generate=False``."""
         made = type(self)(self.model, **{**self._given, **keywords})
-        made._scorer, made._packs = self._scorer, self._packs
+        if made.autocast == self.autocast:
+            made._scorer, made._packs = self._scorer, self._packs
         return made
 
     @property
     def scorer(self) -> Scorer:
         """What scores tokens with the model, found by a probe when it is first asked for."""
         if self._scorer is None or not self._scorer.is_of(self.model):
-            self._scorer, self._packs = find_scorer(self.model), None
+            self._scorer, self._packs = find_scorer(self.model, self.autocast), None
         return self._scorer
 
     @property
@@ -296,7 +292,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
             return how(self.scorer, *tokens, **options, verify=self.verify_head == "always")
         except HeadDiffersError as error:
             warnings.warn(f"{error}: it is run as a whole from now on", stacklevel=3)
-            self._scorer = LogitsScorer(self.model)
+            self._scorer = LogitsScorer(self.model, self.autocast)
             return how(self._scorer, *tokens, **options)
 
     def sequences(self, tensordict: TensorDictBase) -> Sequences:
@@ -342,6 +338,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
                 log_probs_of=self.log_probs_of,
                 scorable=self.return_log_probs,
                 max_rows=self.max_batch_size,
+                autocast=self.autocast,
             )
 
         def repeated(rows: Sequence[T]) -> list[T]:

@@ -62,9 +62,11 @@ def entropy(distribution: Distribution, samples: int = 1) -> Tensor:
     if isinstance(distribution, CompositeDistribution):
         parts = [entropy(part, samples) for part in distribution.dists.values()]
         return sum_of_parts(parts, len(distribution.batch_shape))
+    if _is_normal(distribution):
+        return distribution.entropy()
     if has_analytic_entropy(distribution):
         exact: Tensor = distribution.entropy()
-        if _is_normal(distribution) or _is_traced(exact) or bool(exact.isfinite().all()):
+        if _is_traced(exact) or bool(exact.isfinite().all()):
             return exact
     _, log_prob = sample_and_log_prob(distribution, (samples,), reparameterize=distribution.has_rsample)
     estimate: Tensor = -log_prob.mean(0)

@@ -94,7 +94,7 @@ class IndependentNormal(Independent[Normal]):
         """The log-probability of actions of shape ``(*sample, *batch, *event)``, one number for each."""
         base = self.base_dist
         deviation = (value - base.loc) / base.scale
-        rest = -self._numbers * LOG_SQRT_2PI - self._log_scale()
+        rest = torch.rsub(self._log_scale(), -self._numbers * LOG_SQRT_2PI)
         return torch.sub(rest, event_sum(deviation * deviation, self._event_dim), alpha=0.5)
 
     def entropy(self) -> Tensor:
