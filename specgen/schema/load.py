@@ -18,6 +18,7 @@ from specgen.schema.misplaced import report_misplaced
 from specgen.schema.module import Module
 from specgen.schema.other_names import otherwise_called
 from specgen.source import Mapping, Node, Scalar, Sequence
+from specgen.source.resolve import number_hint
 from specgen.values import dataclass
 
 
@@ -195,15 +196,18 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         _report_kind(root, loc, error, sink)
         return
     found = find(root, loc)
+    word = next((one for one in errors if one["type"] == "literal_error"), None)
     if isinstance(found, Scalar) and isinstance(found.value, str) and error["type"] in _READ:
-        _READ[error["type"]](found, sink)
-        return
+        # Where a word may stand as well, this is a word: unless it is a number in another spelling.
+        if word is None or number_hint(found.text) is not None:
+            _READ[error["type"]](found, sink)
+            return
     span = found.span if found is not None else _head(root, loc) or root.span
     sink.add(
         rules.WRONG_TYPE.at(
             span,
             f"`{'.'.join(map(str, loc))}` should be {_any_of(errors)}, got {describe(found, error['input'])}",
-            help=_nearest(error) or _list_help(loc, found) or _braces_help(root, loc, found, errors),
+            help=_nearest(word or error) or _list_help(loc, found) or _braces_help(root, loc, found, errors),
         )
     )
 

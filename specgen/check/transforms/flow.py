@@ -115,11 +115,8 @@ def _written(file: SchemaFile, path: tuple[str, ...]) -> set[str]:
     """What the phase at `path` assigns, or was meant to: a statement with a mistake is not missing as well."""
     phase = path[-1]
     node = find(file.root, path)
-    names = (
-        {key.text.removeprefix("next.") for key, _ in node.entries}
-        if isinstance(node, MappingNode)
-        else set()
-    )
+    found = [*(key.text for key, _ in node.entries), *node.lost] if isinstance(node, MappingNode) else []
+    names = {name.removeprefix("next.") for name in found}
     return {f"next.{name}" for name in names} if phase == "step" else names
 
 
