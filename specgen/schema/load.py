@@ -197,11 +197,11 @@ def _report(root: Mapping, loc: tuple[str | int, ...], errors: list[Any], sink: 
         return
     found = find(root, loc)
     word = next((one for one in errors if one["type"] == "literal_error"), None)
-    if isinstance(found, Scalar) and isinstance(found.value, str) and error["type"] in _READ:
-        # Where a word may stand as well, this is a word: unless it is a number in another spelling.
-        if word is None or number_hint(found.text) is not None:
-            _READ[error["type"]](found, sink)
-            return
+    text = found if isinstance(found, Scalar) and isinstance(found.value, str) else None
+    # Where a word may stand as well, a text is one, unless it is a number in another spelling.
+    if text is not None and error["type"] in _READ and (word is None or number_hint(text.text) is not None):
+        _READ[error["type"]](text, sink)
+        return
     span = found.span if found is not None else _head(root, loc) or root.span
     sink.add(
         rules.WRONG_TYPE.at(
