@@ -236,6 +236,10 @@ def test_change_errors() -> None:
     data["next", "count"] = data["count"]
     with pytest.raises(TypeError, match="'count' is int64; only floats"):
         NextObservationDelta(["count"]).inv(data)
+    narrow = TensorDict({"x": torch.zeros(3, 4), "next": {"x": torch.zeros(3, 1)}}, [3])
+    with pytest.raises(ValueError, match=r"'x' is \[3, 4\] at the root, and \[3, 1\] under 'next'"):
+        NextObservationDelta(["x"]).inv(narrow)
+    assert "delta" not in NextObservationDelta().inv(narrow)["next"]
     with pytest.raises(KeyError, match="next"):
         NextObservationDelta(["observation"]).inv(samples())
     with pytest.raises(KeyError, match="which is not in the tensordict"):

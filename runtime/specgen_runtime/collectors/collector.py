@@ -97,7 +97,8 @@ class Collector(BaseCollector[D]):
     Raises:
         TypeError: `create_env_fn` gives no `EnvBase`; a policy and a factory; keywords for an environment that is there.
         ValueError: `frames_per_batch` is less than 1; `max_frames_per_traj` where there is a ``"step_count"``; `split_trajs`
-            without numbers of trajectories; `return_same_td` with a replay buffer.
+            without numbers of trajectories; `return_same_td` with a replay buffer; `whole_episodes` with `split_trajs`,
+            `return_same_td`, `init_random_frames` or a replay buffer.
         RuntimeError: `set_truncated` without a ``"truncated"`` flag.
 
     Example:

@@ -106,7 +106,8 @@ class NextObservationDelta(ReplayTransform):
     `NextStateReconstructor` finds again, this holds for each sample by itself, ends of episodes too.
 
     Args:
-        in_keys: entries of the root and of ``"next"``, of a float dtype. None: all of those that the data have in both.
+        in_keys: entries of the root and of ``"next"``, of a float dtype. None: all of those that the data have in both, of one
+            shape.
         delta_dtype: the dtype that is stored.
         restore_dtype: the dtype of what is sampled; ``"root"``: that of the root's entry.
         drop_delta: whether changes are left out of samples.
@@ -115,7 +116,7 @@ class NextObservationDelta(ReplayTransform):
     Raises:
         TypeError: a dtype is none of floats; at a call: an entry has no float dtype.
         KeyError: at a call: an entry is missing.
-        ValueError: at a call: a change is larger than `delta_dtype` holds.
+        ValueError: at a call: a change is larger than `delta_dtype` holds, or an entry has two shapes.
     """
 
     def __init__(
@@ -165,7 +166,8 @@ class NextObservationDelta(ReplayTransform):
             for key, value in root.items(True, True)
             if value.is_floating_point()
             and value.dtype not in self.excluded_dtypes
-            and following.get(key, None) is not None
+            and isinstance(later := following.get(key, None), Tensor)
+            and later.shape == value.shape
         ]
 
     def _change(self, tensordict: TensorDictBase, in_key: NestedKey) -> Tensor | None:
@@ -179,6 +181,11 @@ class NextObservationDelta(ReplayTransform):
             dtype = str(root.dtype).removeprefix("torch.")
             raise TypeError(
                 f"NextObservationDelta: {show_key(in_key)} is {dtype}; only floats have changes in few digits"
+            )
+        if root.shape != following.shape:
+            raise ValueError(
+                f"NextObservationDelta: {show_key(in_key)} is {list(root.shape)} at the root, and"
+                f" {list(following.shape)} under 'next'"
             )
         change = following - root
         stored = change.to(self.delta_dtype)

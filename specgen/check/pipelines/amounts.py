@@ -39,7 +39,8 @@ def check_amounts(pipeline: CheckedPipeline, given: tuple[LossNumbers, ...], sin
     data, limits = pipeline.data, pipeline.limits
     _check_data(data, given, sink)
     if isinstance(data, OnPolicyData):
-        _check_accumulated(data, whole=pipeline.in_whole_rows, sink=sink)
+        rows = "environments" if pipeline.in_whole_rows else "frames"
+        _check_accumulated(data, rows if pipeline.turns is None else "conversations", sink)
     if isinstance(data, ReplayData):
         _check_steps(data, pipeline.losses, sink)
     if limits.frames is not None and not isinstance(data, RecordedData):
@@ -88,16 +89,15 @@ def _check_data(data: PipelineData, given: tuple[LossNumbers, ...], sink: Sink) 
         )
 
 
-def _check_accumulated(data: OnPolicyData, *, whole: bool, sink: Sink) -> None:
-    """Report updates that are not computed in equal parts, of frames or of `whole` environments."""
+def _check_accumulated(data: OnPolicyData, rows: str, sink: Sink) -> None:
+    """Report updates that are not computed in equal parts, of frames or of whole environments or conversations."""
     parts = data.accumulate
     if parts is None:
         return
-    rows = data.frames_of_update // (int(data.num_steps.default) if whole else 1)
-    if rows % parts.default:
-        what = "environments" if whole else "frames"
-        message = f"{parts.default} equal parts of an update of {rows} {what}"
-        help = f"write {nearest_divisor(rows, parts.default)}"
+    count = data.frames_of_update // (1 if rows == "frames" else int(data.num_steps.default))
+    if count % parts.default:
+        message = f"{parts.default} equal parts of an update of {count} {rows}"
+        help = f"write {nearest_divisor(count, parts.default)}"
         sink.add(number_rules.DOES_NOT_FIT.at(parts.span, message, help=help))
 
 

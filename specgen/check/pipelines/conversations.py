@@ -96,9 +96,9 @@ class ConversationsCheck:
         for optimizer in optimizers:
             self._check_steps(optimizer, models)
         if isinstance(data, OnPolicyData):
-            self._check_groups(self.env, data.num_envs, "conversations side by side")
             self._check_width(models[0], data)
-            self._check_turns(data)
+            whole = self._check_groups(self.env, data.num_envs, "conversations side by side")
+            self._check_turns(data, whole=whole)
         if limits is not None:
             self._check_groups(self.eval_env, limits.episodes, "conversations of an evaluation")
 
@@ -218,16 +218,19 @@ class ConversationsCheck:
                 help = f"write `dtype: float32` in `{model.name}`"
                 self.sink.add(model_rules.COARSE.at(lr.span, message, notes=notes, help=help))
 
-    def _check_groups(self, env: PipelineEnv, number: Setting, what: str) -> None:
+    def _check_groups(self, env: PipelineEnv, number: Setting, what: str) -> bool:
+        """Whether conversations are of whole groups, which is reported where they are not."""
         group = 1 if env.chat is None else env.chat.group
-        if number.default % group:
+        whole = number.default % group == 0
+        if not whole:
             message = f"{number.default} {what} are no whole groups of {group}"
             notes = [Note("the environment", env.span)]
             help = f"write {max(1, round(number.default / group)) * group}"
             self.sink.add(number_rules.DOES_NOT_FIT.at(number.span, message, notes=notes, help=help))
+        return whole
 
-    def _check_turns(self, data: OnPolicyData) -> None:
-        """Report conversations of several answers that batches or minibatches would cut."""
+    def _check_turns(self, data: OnPolicyData, *, whole: bool) -> None:
+        """Report conversations of several answers that batches would cut, or minibatches of `whole` groups."""
         turns = 1 if self.env.chat is None else self.env.chat.max_turns
         notes = [Note("the environment", self.env.span)]
         if turns is None:
@@ -238,7 +241,7 @@ class ConversationsCheck:
             message = f"`{self.env.name}` has conversations of up to {turns} answers, and a batch has {data.num_steps.default}"
             help = "leave it out: a batch has whole conversations"
             self.sink.add(model_rules.TORN.at(data.num_steps.span, message, notes=notes, help=help))
-        elif turns != 1:
+        elif turns != 1 and whole:
             torn = f"the {turns} answers of a conversation"
             check_whole_rows(data, torn, "conversations", model_rules.TORN, notes, self.sink)
 

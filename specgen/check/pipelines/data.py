@@ -57,7 +57,7 @@ class DataReader:
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
         self.module, self.models, self.chats, self.group = module, models, chats, group
-        self.turns = turns or 1  # no limit is refused elsewhere
+        self.turns = turns
         self._complete = True
 
     def data(self) -> PipelineData | None:
@@ -107,7 +107,9 @@ class DataReader:
         kind = "on_policy"
         num_envs = self._or_default(kind, "num_envs", 1, declared.num_envs)
         if self.chats:
-            num_steps: Setting | None = self._or_default(kind, "num_steps", self.turns, declared.num_steps)
+            num_steps: Setting | None = self._or_default(
+                kind, "num_steps", self.turns or 1, declared.num_steps
+            )
         else:
             num_steps = self._needed(kind, "num_steps", "128")
         epochs = self._or_default(kind, "epochs", 1, declared.epochs)

@@ -87,13 +87,14 @@ def check_whole_rows(
     """
     envs, steps = int(data.num_envs.default), int(data.num_steps.default)
     size, count = data.minibatch_size, data.minibatches
+    near = 1 if size is None else nearest_divisor(envs, size.default / steps)
+    help = f"write {near * steps}, {near} of the {envs} {rows}"
     if size is not None and size.default % steps:
         message = f"minibatches of {size.default} frames tear {torn} apart"
-        help = f"write {max(1, round(size.default / steps)) * steps}, a multiple of `num_steps`"
         sink.add(rule.at(size.span, message, notes=notes, help=help))
     elif size is not None and envs % (size.default // steps):
         message = f"minibatches of {size.default // steps} {rows} do not divide num_envs = {envs}"
-        sink.add(number_rules.DOES_NOT_FIT.at(size.span, message, notes=notes))
+        sink.add(number_rules.DOES_NOT_FIT.at(size.span, message, notes=notes, help=help))
     elif count is not None and envs % count.default:
         message = f"{count.default} minibatches of whole {rows} do not divide num_envs = {envs}"
         near = nearest_divisor(envs, count.default)

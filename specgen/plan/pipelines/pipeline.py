@@ -137,8 +137,13 @@ def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
     (advantage,) = loss.estimated
     words, function = ['batch["next", "reward"]', 'batch["group"]'], _group_advantage(pipeline)
     if pipeline.turns is not None:
-        words += ['batch["collector", "traj_ids"]', 'batch["collector", "mask"]']
+        words += [_collected("traj_ids"), _collected("mask")]
     return f"batch[{key_text(advantage.key)}] = {function}({', '.join(words)})"
+
+
+def _collected(name: str) -> str:
+    """What the collector says of a batch; the types of environments' data do not know it."""
+    return f'batch.get(("collector", {literal(name)}), None)'
 
 
 def _group_advantage(pipeline: CheckedPipeline) -> str:
@@ -157,7 +162,7 @@ def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
 
 def _noted(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What the log has of each batch besides: the distances to references, of whole answers."""
-    given = "" if pipeline.turns is None else '[batch["collector", "mask"]]'
+    given = "" if pipeline.turns is None else f"[{_collected('mask')}]"
     for one in pipeline.env.runs:
         if one.transform.coefficient and isinstance(pipeline.data, OnPolicyData):
             key = one.keys["kl_key"]
