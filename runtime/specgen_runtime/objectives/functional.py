@@ -19,6 +19,7 @@ from specgen_runtime.objectives.parameters import (
     common_parameters,
     copy_values,
     device_of,
+    network_of_target,
     take_parameters,
     target_parameters,
 )
@@ -164,10 +165,7 @@ class FunctionalModule(TensorDictModuleParent):
         network = self._networks.get(name)
         if network is None:
             raise AttributeError(self._no_network(name))
-        modules = self._modules
-        if self._functional and not network.is_bound(
-            modules[f"{name}_params"], modules.get(f"target_{name}_params")
-        ):
+        if self._functional and not network.is_bound(self._params(name), self._target(name)):
             self._bind_networks()
         return network
 
@@ -387,20 +385,15 @@ class FunctionalModule(TensorDictModuleParent):
 
         def __getattr__(self, name: str) -> Any:
             """Target parameters under both their names, also where they are a view; whether there are own ones (``delay_…``)."""
-            buffers = self.__dict__.get("_buffers", {})
-            if name in buffers:  # coefficients, which each forward reads
+            if name in (
+                buffers := self.__dict__.get("_buffers", {})
+            ):  # coefficients, which each forward reads
                 return buffers[name]
             networks = self.__dict__.get("_networks", {})
-            network = _network_of_target(name) if name.endswith("_params") else None
+            network = network_of_target(name) if name.endswith("_params") else None
             if network is not None and network in networks:
                 own = self._modules.get(f"target_{network}_params")
                 return self._params(network).data if own is None else own
             if name.startswith("delay_") and (delayed := f"{name[6:]}_network") in networks:
                 return delayed in self._has_updater
             return super().__getattr__(name)
-
-
-def _network_of_target(name: str) -> str | None:
-    if name.startswith("target_") and name.endswith("_params"):
-        return name.removeprefix("target_").removesuffix("_params")
-    return name.removesuffix("_target_params") if name.endswith("_target_params") else None

@@ -211,3 +211,10 @@ def coefficient(
     if tensor.numel() != 1:
         raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
     return tensor
+
+
+def network_of_target(name: str) -> str | None:
+    """The network of target parameters that are called ``name``, in either way; None if that is no name of such."""
+    if name.startswith("target_") and name.endswith("_params"):
+        return name.removeprefix("target_").removesuffix("_params")
+    return name.removesuffix("_target_params") if name.endswith("_target_params") else None
