@@ -23,8 +23,9 @@ from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
-from specgen.schema.load import SchemaFile
+from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Pipeline
+from specgen.source import Mapping as MappingNode
 
 _KINDS: tuple[ExplorationKind, ...] = ("epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde")
 
@@ -136,6 +137,9 @@ class ActingReader:
         place = ("policy", "explore")
         span = self.file.key_span(*self.path, *place)
         kinds = [kind for kind in _KINDS if getattr(declared, kind) is not None]
+        node = find(self.file.root, (*self.path, *place))
+        if not kinds and isinstance(node, MappingNode) and node.lost:
+            return None  # what is there has no value, which is reported
         if len(kinds) != 1:
             message = f"a policy explores by one of {', '.join(f'`{kind}`' for kind in _KINDS)}"
             self.sink.add(rules.CHOICE.at(span, message))
