@@ -125,6 +125,7 @@ LOSS_ATTRIBUTES = _MODULE_ATTRIBUTES | frozenset(
         "out_keys",
         "out_keys_source",
         "parts",
+        "ranges",
         "reads_rows",
         "reduction",
         "parameters_of",

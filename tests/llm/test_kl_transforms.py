@@ -44,7 +44,7 @@ def test_log_probs_at_a_key_at_the_root_and_with_gradients() -> None:
 def test_a_model_that_does_not_score_is_refused() -> None:
     with pytest.raises(ValueError, match="model generates"):
         RetrieveLogProb(wrapped(0, generate=True))
-    with pytest.raises(ValueError, match="input_mode='text'"):
+    with pytest.raises(ValueError, match="model has 'text'"):
         RetrieveLogProb(wrapped(0, input_mode="text"))
     with pytest.raises(KeyError, match="'history', 'full'"):
         RetrieveLogProb(wrapped(0))(TensorDict(batch_size=(2,)))

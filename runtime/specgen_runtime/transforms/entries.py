@@ -262,6 +262,11 @@ class EntriesTransform(DrawingTransform[Row, InverseRow]):
         if key in self._private:
             put_checked(tensordict, self._private[key], value)
 
+    def _just_written(self, tensordict: TensorDictBase, key: NestedKey) -> Tensor:
+        """What has just been written."""
+        value: Tensor = tensordict.get(key)
+        return value.squeeze(-1) if self._logical and key in self._columns.written else value
+
     def _stash(self, tensordict: TensorDictBase, key: NestedKey | None) -> None:
         """Keep the value of an input, as it is at this position in the chain, for the next step."""
         place = None if key is None else self._private_inputs.get(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from specgen.check.model import Checked, Parameter
 from specgen.check.transforms.entries import Role
@@ -260,7 +260,7 @@ class _Planner:
         if phase == "reset" and any(output.reward for output in self.transform.outputs):
             end = f"self._without_rewards({end})"
         draws = list(phase_draws(self.transform, phase, self.functions[phase], self._named_size))
-        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, set())[0])
+        drawn = draw_lines(draws, lambda like: self._fetch(like, phase, target, {})[0])
         return PhasePlan(
             target,
             tuple(self._blocks(phase, target, target, [draw.like for draw in draws if draw.like])),
@@ -285,7 +285,7 @@ class _Planner:
     ) -> Iterator[PhaseBlock]:
         """The calls of a phase; what `drawn` names has been read for the shape of a draw."""
         functions = self.functions[phase]
-        written = {write for function in functions for write in function.writes}
+        always = {write: function.when is None for function in functions for write in function.writes}
         at_hand = set(drawn)
         names = {*self.roles, *self.outputs, *self.buffers}
         for function in functions:
@@ -315,7 +315,7 @@ class _Planner:
                 if read.removeprefix("next.") not in names:
                     passed.append(read)  # it has been drawn
                     continue
-                text, named = self._fetch(read, phase, source, written)
+                text, named = self._fetch(read, phase, source, always)
                 passed.append(variable(read) if named else text)
                 if named and read not in at_hand:
                     bare = read.removeprefix("next.")
@@ -339,7 +339,7 @@ class _Planner:
             return when
         return f"{when} and not (tolerant and self._lacks({source}, {', '.join(f'key.{name}' for name in dict.fromkeys(asked))}))"
 
-    def _fetch(self, read: str, phase: Phase, source: str, written: set[str]) -> tuple[str, bool]:
+    def _fetch(self, read: str, phase: Phase, source: str, always: Mapping[str, bool]) -> tuple[str, bool]:
         """How the adapter gets an argument, and whether that takes a line and a name of its own."""
         bare = read.removeprefix("next.")
         if read in self.buffers:
@@ -360,8 +360,9 @@ class _Planner:
             return f"self.{recall}(tensordict, key.{bare})", True
         if output is not None and output.flag:
             return f"self._flag({source}, key.{bare})", True
-        if output is not None and read in written:
-            return variable(read), False  # another function of the phase has just computed it
+        if output is not None and (known := always.get(read)) is not None:
+            target = "tensordict" if source == "seen" else source
+            return (variable(read), False) if known else (f"self._just_written({target}, key.{bare})", True)
         return f"self._require({source}, key.{bare})", True
 
     def _rank_text(self, role: Role) -> str:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=920aff9ce5bcfcf9a5922613992670a7c11a4c9974c6cb47ffeec402679e967a
+# specgen: sha256=e0100c9452be86f90428ea55fc5f1e5ef699f46989f87d65a71d8fca894fc0c0
 """Keys that need not be there."""
 
 from __future__ import annotations
@@ -298,6 +298,7 @@ class Toward(GeneratedTransform[TowardKeys]):
                 next_best = toward_step_best(best, next_x, next_goal)
                 self._keep(next_tensordict, key.best, next_best)
             if key.goal is not None and not self.loud and key.reached is not None and key.best is not None:
+                next_best = self._just_written(next_tensordict, key.best)
                 next_reached = toward_step_reached(next_best)
                 self._write(next_tensordict, key.reached, next_reached)
             self._stash(next_tensordict, key.hint)
