@@ -337,3 +337,12 @@ class Pipeline(DeclaredClass):
     def is_recorded(self) -> bool:
         """Whether its data are there already."""
         return self.data is not None and self.data.recorded is not None
+
+    @property
+    def explores_by_features(self) -> bool:
+        """Whether the noise of its policy is that of the distribution, linear in features, and kept for several steps."""
+        return (
+            self.policy is not None
+            and self.policy.explore is not None
+            and self.policy.explore.gsde is not None
+        )

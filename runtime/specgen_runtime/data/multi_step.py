@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tensordict import TensorDictBase
 from torch import nn
 
+from specgen_runtime.envs.keys import MASK_KEY
 from specgen_runtime.transforms.keys import normal_key, normal_keys
-from specgen_runtime.transforms.step_windows import StepWindows
+from specgen_runtime.transforms.step_windows import StepWindows, checked_steps
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["MultiStep"]
@@ -52,15 +53,13 @@ class MultiStep(nn.Module):
         mask_key: NestedKey | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(n_steps, int) or isinstance(n_steps, bool) or n_steps < 1:
-            raise ValueError(f"n_steps is a positive integer, got {n_steps!r}")
         if not 0 < gamma <= 1:
             raise ValueError(f"gamma lies in (0, 1], got {gamma!r}")
         self.gamma = gamma
-        self.n_steps = n_steps
+        self.n_steps = checked_steps(n_steps)
         self.reward_keys = normal_keys(["reward"] if reward_keys is None else reward_keys)
         self.done_key = normal_key("done" if done_key is None else done_key)
-        self.mask_key = normal_key(("collector", "mask") if mask_key is None else mask_key)
+        self.mask_key = normal_key(MASK_KEY if mask_key is None else mask_key)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The transitions over several steps, `[*batch, time]`; what is given stays as it is."""

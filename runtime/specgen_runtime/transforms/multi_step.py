@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specgen_runtime.transforms.keys import normal_key, normal_keys
 from specgen_runtime.transforms.replay import ReplayTransform
-from specgen_runtime.transforms.step_windows import StepWindows
+from specgen_runtime.transforms.step_windows import StepWindows, checked_steps
 from specgen_runtime.typing import NestedKey
 
 __all__ = ["MultiStepTransform"]
@@ -74,9 +74,7 @@ class MultiStepTransform(ReplayTransform):
 
     @n_steps.setter
     def n_steps(self, value: int) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"n_steps is a positive integer, got {value!r}")
-        self.__dict__["_n_steps"] = value
+        self.__dict__["_n_steps"] = checked_steps(value)
 
     def _offline(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict

@@ -80,6 +80,13 @@ class StepWindows:
         return value
 
 
+def checked_steps(steps: object) -> int:
+    """The number of steps of a window. Raises ValueError if it is no positive integer."""
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise ValueError(f"n_steps is a positive integer, got {steps!r}")
+    return steps
+
+
 def _later(values: Tensor, steps: int, time: int) -> Tensor:
     """The values `steps` moments later; the last one stands for those behind the end."""
     index = torch.arange(values.shape[time], device=values.device) + steps

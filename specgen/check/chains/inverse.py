@@ -16,7 +16,7 @@ from specgen.check.chains.types import typed_row
 from specgen.check.chains.writes import sizes_of, written_entry
 from specgen.check.model import Constant, Entry, Statement, identifier
 from specgen.check.outer_specs import ClassesJoinedError, Way, followed
-from specgen.check.transforms.entries import Output, Role
+from specgen.check.transforms.entries import Output, Role, chosen_by_out_keys
 from specgen.check.transforms.inverse import bound_names, classes_name
 from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.check.transforms.per_env import rows_of_their_own
@@ -134,7 +134,7 @@ class InverseBinder:
 
     def _keys_fit(self, rows: Sequence[Row], outputs: Sequence[Output]) -> bool:
         out_keys = self.arguments.lists.get("out_keys_inv")
-        wanted = len(rows) * sum(self._chosen(output) for output in outputs)
+        wanted = len(rows) * sum(chosen_by_out_keys(output, self.transform.roles) for output in outputs)
         if out_keys is not None and len(out_keys) != wanted:
             message = f"`{self.transform.name}` takes {wanted} keys here, out_keys_inv has {len(out_keys)}"
             self.sink.add(rules.KEY_COUNT.at(self.arguments.span("out_keys_inv"), message))
@@ -146,12 +146,8 @@ class InverseBinder:
             return False
         return True
 
-    def _chosen(self, output: Output) -> bool:
-        role = self.transform.role(output.each or "")
-        return role.form == "each" and output.keyword is None
-
     def _key(self, output: Output, entry: Entry, names: Iterator[Key]) -> Key:
-        if self._chosen(output) and "out_keys_inv" in self.arguments.lists:
+        if chosen_by_out_keys(output, self.transform.roles) and "out_keys_inv" in self.arguments.lists:
             return next(names)
         keyword = output.keyword or ""
         if keyword in self.arguments.places:

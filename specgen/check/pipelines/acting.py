@@ -10,10 +10,10 @@ from specgen.check.pipelines.fields import GSDE_EVERY
 from specgen.check.pipelines.heads_model import ModelHead, PolicyHead, QValueHead
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import (
+    EXPLORATIONS,
     Acting,
     Amount,
     Exploration,
-    ExplorationKind,
     PipelineLoss,
     PipelineNetwork,
     Setting,
@@ -26,8 +26,6 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Pipeline
 from specgen.source import Mapping as MappingNode
-
-_KINDS: tuple[ExplorationKind, ...] = ("epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde")
 
 _DRIFT = {"theta": 0.15, "dt": 0.01}
 """The numbers of noise that drifts (Lillicrap et al. 2016), where nothing is said of them."""
@@ -91,12 +89,6 @@ class ActingReader:
     def _said(self, field: str) -> bool:
         return self.pipeline.policy is not None and getattr(self.pipeline.policy, field) is not None
 
-    @property
-    def _draws_by_features(self) -> bool:
-        """Whether the noise is that of the policy's distribution, and kept for several steps."""
-        declared = self.pipeline.policy
-        return declared is not None and declared.explore is not None and declared.explore.gsde is not None
-
     def _report_fields_without_effect(self) -> None:
         for field in ("explore", "random_frames"):
             if self._said(field):
@@ -116,7 +108,7 @@ class ActingReader:
     def _report_other_actions(self, loss: PipelineLoss) -> None:
         """Report what changes actions behind an on-policy policy."""
         for field in ("explore", "random_frames"):
-            if self._said(field) and not (field == "explore" and self._draws_by_features):
+            if self._said(field) and not (field == "explore" and self.pipeline.explores_by_features):
                 message = (
                     f"`{loss.loss.name}` weighs actions by their log-probability, and `{field}` changes them"
                 )
@@ -136,12 +128,12 @@ class ActingReader:
             return None
         place = ("policy", "explore")
         span = self.file.key_span(*self.path, *place)
-        kinds = [kind for kind in _KINDS if getattr(declared, kind) is not None]
+        kinds = [kind for kind in EXPLORATIONS if getattr(declared, kind) is not None]
         node = find(self.file.root, (*self.path, *place))
         if not kinds and isinstance(node, MappingNode) and node.lost:
             return None  # what is there has no value, which is reported
         if len(kinds) != 1:
-            message = f"a policy explores by one of {', '.join(f'`{kind}`' for kind in _KINDS)}"
+            message = f"a policy explores by one of {', '.join(f'`{kind}`' for kind in EXPLORATIONS)}"
             self.sink.add(rules.CHOICE.at(span, message))
             return None
         (kind,) = kinds

@@ -209,7 +209,7 @@ class ConversationsCheck:
         lr = optimizer.lr.setting
         for model in models:
             digits = _DIGITS.get(model.dtype or "")
-            if digits is None or optimizer.kind not in ("adam", "adamw"):
+            if digits is None or not optimizer.steps_by_lr:
                 continue
             moved = lr.default * 2**digits
             if moved < _SMALL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Literal, get_args
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import CheckedLoss, LossNetwork, LossRole
@@ -25,6 +25,7 @@ GROUP_ADVANTAGE = "mc_advantage"
 
 SettingKind = Literal["int", "float"]
 ExplorationKind = Literal["epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"]
+EXPLORATIONS: tuple[ExplorationKind, ...] = get_args(ExplorationKind)
 Sharing = Literal["group", "agent", "all"]
 
 
@@ -267,6 +268,11 @@ class PipelineOptimizer:
     every: Setting | None
     max_grad_norm: Setting | None
     span: Span
+
+    @property
+    def steps_by_lr(self) -> bool:
+        """Whether a step moves each parameter by about `lr`, whatever its gradient."""
+        return self.kind in ("adam", "adamw")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
+from specgen.check.pipelines.model import EXPLORATIONS
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
@@ -27,7 +28,7 @@ _CHOICES: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("workers",): (("processes", "ray"),),
     ("value_estimator",): (("td0", "td1", "td_lambda", "gae", "multi_agent_gae", "vtrace"),),
     ("target_updater",): (("soft", "hard"),),
-    ("policy", "explore"): (("epsilon_greedy", "gaussian", "ornstein_uhlenbeck", "gsde"),),
+    ("policy", "explore"): (EXPLORATIONS,),
     ("networks", "*", "scale"): (("parameter", "fixed"),),
     ("optimizer",): (OPTIMIZERS,),
     ("optimizer", "*"): (OPTIMIZERS,),

@@ -123,9 +123,8 @@ class PolicyReader:
     def _explores_by_features(self, name: str) -> bool:
         """Whether `gsde` is said of a policy of this name."""
         acting = self.pipeline.policy
-        if acting is None or acting.explore is None or self.pipeline.is_recorded:
-            return False
-        return acting.explore.gsde is not None and acting.of in (None, name)
+        said = self.pipeline.explores_by_features and not self.pipeline.is_recorded
+        return said and acting is not None and acting.of in (None, name)
 
     def _features_scale(
         self, name: str, body: NetworkBody, family: Family

@@ -136,7 +136,7 @@ def _holder(state: ChainState, instance: Instance) -> Symbol:
 
 def _about(instance: Instance, row: Row) -> Key:
     """The entry that tells a repetition from others: that of its first role, or the first output as it is named itself."""
-    first = next((role for role in instance.transform.forward if not role.may_be_missing), None)
+    first = instance.transform.first_there
     if first is None:
         return tuple(instance.transform.outputs[0].key.split("."))
     return role_entries(row, first)[0].key

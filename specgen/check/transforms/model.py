@@ -217,6 +217,11 @@ class CheckedTransform:
         return tuple(role for role in self.roles if not role.inverse)
 
     @property
+    def first_there(self) -> Role | None:
+        """The first role that is read from what the environment returns and of which each repetition has a key."""
+        return next((role for role in self.forward if not role.may_be_missing), None)
+
+    @property
     def backward(self) -> tuple[Role, ...]:
         """The roles that are what the environment is given in place of what the policy wrote."""
         passed = self.passed

@@ -100,7 +100,7 @@ def _dict(tree: dict[str, Any]) -> str:
 
 def _columns(instance: Instance) -> list[str | Key]:
     """The entries that tell repetitions apart and are stored with a trailing 1, which expressions don't see."""
-    role = next((role for role in instance.transform.forward if not role.may_be_missing), None)
+    role = instance.transform.first_there
     entries = [] if role is None else _taken(instance, role)
     return [entry.key[0] if len(entry.key) == 1 else entry.key for entry in entries if entry.type.col]
 

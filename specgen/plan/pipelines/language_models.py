@@ -39,7 +39,7 @@ def acting_model(
     yield using(f"{name} = {made}", *made.uses)
     yield using(f"{name}.generator = self.exploring")
     for optimizer in pipeline.optimizers:
-        if model.dtype in (None, "auto") and optimizer.kind in ("adam", "adamw"):  # it is that of the folder
+        if model.dtype in (None, "auto") and optimizer.steps_by_lr:  # it is that of the folder
             check = "warn_of_coarse_parameters"
             yield using(f"{check}({name}.model, config.{optimizer.lr.name})", check)
 
@@ -68,10 +68,8 @@ def scoring(network: PipelineNetwork) -> str:
         return made
     words = ["generate=False", f"input_mode={literal('tokens')}"]
     if not network.role.policy:
-        words += [
-            "pad_output=True",
-            "assistant_only=True",
-        ]  # rows that were recorded are padded, and answers learned
+        # Rows that were recorded are padded, and of them answers are learned.
+        words += ["pad_output=True", "assistant_only=True"]
     return f"{made}.get_new_version({', '.join(words)})"
 
 

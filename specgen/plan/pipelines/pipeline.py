@@ -18,7 +18,7 @@ from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
 from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
-from specgen.plan.pipelines.read_keys import recorded_entries, stored_keys
+from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
 
@@ -137,13 +137,13 @@ def _estimated(pipeline: CheckedPipeline, loss: PipelineLoss) -> str:
     (advantage,) = loss.estimated
     words, function = ['batch["next", "reward"]', 'batch["group"]'], _group_advantage(pipeline)
     if pipeline.turns is not None:
-        words += [_collected("traj_ids"), _collected("mask")]
+        words += [_collected(("collector", "traj_ids")), _collected(GIVEN)]
     return f"batch[{key_text(advantage.key)}] = {function}({', '.join(words)})"
 
 
-def _collected(name: str) -> str:
+def _collected(key: Key) -> str:
     """What the collector says of a batch; the types of environments' data do not know it."""
-    return f'batch.get(("collector", {literal(name)}), None)'
+    return f"batch.get({key_text(key)}, None)"
 
 
 def _group_advantage(pipeline: CheckedPipeline) -> str:
@@ -162,7 +162,7 @@ def _logged(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
 
 def _noted(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What the log has of each batch besides: the distances to references, of whole answers."""
-    given = "" if pipeline.turns is None else f"[{_collected('mask')}]"
+    given = "" if pipeline.turns is None else f"[{_collected(GIVEN)}]"
     for one in pipeline.env.runs:
         if one.transform.coefficient and isinstance(pipeline.data, OnPolicyData):
             key = one.keys["kl_key"]

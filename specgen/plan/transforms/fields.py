@@ -72,9 +72,8 @@ def _when(transform: CheckedTransform, attribute: str, name: str) -> Condition |
         drops = transform.drops if attribute == "_drops" else transform.drops_inverse
         return next(drop.when for drop in drops if drop.role == name)
     when = next((output.when for output in transform.outputs if output.name == name), None)
-    return (
-        None if when is None else when.at_construction
-    )  # what is missing for want of a key has none in the record
+    # What is missing for want of a key has none in the record.
+    return None if when is None else when.at_construction
 
 
 def chosen_names(transform: CheckedTransform) -> Iterator[tuple[str, str]]:
