@@ -9,6 +9,7 @@ from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
+from specgen.check.python_source import python_source
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transforms.around import AroundChecker, following_their_roles
@@ -122,6 +123,9 @@ class _Checker:
         python = check_python_phases(
             self.file, self.path, self.transform, self.module, roles, outputs, self.sink
         )
+        methods = None
+        if self.transform.methods is not None:
+            methods = python_source(self.file.scalar(*self.path, "methods"), self.module, self.sink)
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         check_optional_roles(self.file, self.path, self.transform, roles, self.sink)
         if self.sink.has_errors:
@@ -232,6 +236,7 @@ class _Checker:
             networks=self.networks.checked,
             python=python,
             functions=self.functions.known,
+            methods=methods,
         )
 
     @property
