@@ -31,7 +31,9 @@ def refuse_hidden_methods(transform: type[Any]) -> None:
 
 
 _OF_ANY_CLASS = frozenset(
-    "__annotate_func__ __annotations__ __annotations_cache__ __dict__ __doc__ __firstlineno__ __module__ __slots__"
-    " __static_attributes__ __weakref__".split()
+    (
+        *("__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__", "__doc__"),
+        *("__firstlineno__", "__module__", "__slots__", "__static_attributes__", "__weakref__"),
+    )
 )
 """What Python adds to every class."""

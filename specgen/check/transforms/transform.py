@@ -9,7 +9,6 @@ from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
 from specgen.check.names import Names
 from specgen.check.params import OF_TRANSFORMS, check_params
-from specgen.check.python_source import python_source
 from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transforms.around import AroundChecker, following_their_roles
@@ -32,7 +31,7 @@ from specgen.check.transforms.offline import check_recursion
 from specgen.check.transforms.optional import check_absent, check_optional_roles
 from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
-from specgen.check.transforms.python import check_python_phases
+from specgen.check.transforms.python import check_methods, check_python_phases
 from specgen.check.transforms.roles import check_roles, flags_elsewhere
 from specgen.check.transforms.signature import check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
@@ -120,17 +119,13 @@ class _Checker:
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         check_episode_keywords(self.file, self.path, self.transform, self.names, self.sink)
-        python = check_python_phases(
-            self.file, self.path, self.transform, self.module, roles, outputs, self.sink
-        )
-        methods = None
-        if self.transform.methods is not None:
-            methods = python_source(self.file.scalar(*self.path, "methods"), self.module, self.sink)
+        here = (self.file, self.path, self.transform)
+        python = check_python_phases(*here, self.module, roles, outputs, self.sink)
+        methods = check_methods(*here, self.module, self.sink)
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         check_optional_roles(self.file, self.path, self.transform, roles, self.sink)
         if self.sink.has_errors:
             return None
-        here = (self.file, self.path, self.transform)
         own_rows, known = rows_of_their_own(params), self.functions.known
         recursion, over_time = check_recursion(
             *here, self.names, roles, outputs, fixed, own_rows, self.sink, known
