@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9286a9fd275e5bfa23155b559d49e9d9335a0d118d97fc87f67c6552e2ad4511
+# specgen: sha256=cbd12727e786be8ee2bcbc9ca30f9477c2308ef71370c25fbaa695ef9a3a7d8f
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -756,7 +756,7 @@ class CQLLoss(LossModule):
             "loss_alpha": samples.reduced(terms.loss_alpha),
             "loss_actor_bc": samples.reduced(terms.loss_actor_bc),
             "loss_cql": samples.reduced(terms.loss_cql),
-            "alpha": torch.as_tensor(terms.alpha),
+            "alpha": terms.alpha,
             "entropy": samples.mean(terms.entropy),
         }
         if terms.loss_alpha_prime is not None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d4f02073a79d176fdf28206058072340ab46ec235b5ba849cdad939065c863c
+# specgen: sha256=f5fca993e813bd43cef33038a476fb7ba53235976097660af2558a3dbe7377ca
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -438,7 +438,7 @@ class GRPOLoss(LossModule):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -883,7 +883,7 @@ class DAPO(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -1331,7 +1331,7 @@ class CISPOLoss(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
