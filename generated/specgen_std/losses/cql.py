@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=cbd12727e786be8ee2bcbc9ca30f9477c2308ef71370c25fbaa695ef9a3a7d8f
+# specgen: sha256=450a456061bc496a56b957f01f40ff408e56ef2d0c8f2aa7d2cc87028152db21
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -459,7 +459,9 @@ class CQLLoss(LossModule):
         "min_alpha": {"above": 0},
         "max_alpha": {"above": 0},
         "temperature": {"above": 0},
+        "min_q_weight": {},
         "num_random": {"at_least": 1},
+        "lagrange_thresh": {},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",

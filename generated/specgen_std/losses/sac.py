@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c62808d3c75d02e10a541aaf03635129e3ee2b90300ce2db23e9bb3b6e16b0d7
+# specgen: sha256=9aa4830b649b4bea761abacbd2bac357a510d55ac17bba352c3f81d2c98d77fe
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -708,6 +708,7 @@ class DiscreteSACLoss(LossModule):
         "min_alpha": {"above": 0},
         "max_alpha": {"above": 0},
         "num_actions": {"at_least": 1},
+        "target_entropy_weight": {},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
