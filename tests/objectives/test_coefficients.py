@@ -277,7 +277,7 @@ def test_numbers_that_are_assigned_stay_numbers() -> None:
     assert (loss.num_random, type(loss.num_random)) == (4, int)
     assert (loss.temperature, type(loss.temperature)) == (2.0, float)
     for value in (2.5, torch.ones(2)):
-        with pytest.raises(TypeError, match="^num_random must be an integer, got "):
+        with pytest.raises(TypeError, match=r"^num_random must be an integer, got "):
             loss.num_random = value
     penalized = made(KLPENPPOLoss)
     penalized.beta = np.array([0.5])
