@@ -73,7 +73,7 @@ class _LeanSteps(torch.optim.Adam):
             trained = [parameter for parameter in group["params"] if parameter.grad is not None]
             if not trained:
                 continue
-            kept = [states.get(parameter) for parameter in trained]
+            kept: list[Any] = [states.get(parameter) for parameter in trained]
             gradients = [parameter.grad for parameter in trained]
             if not all(kept) or not _are_alike([*trained, *gradients]):
                 return None
