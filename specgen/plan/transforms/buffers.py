@@ -130,6 +130,9 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
         tuple(map(identifier, reads)),
         CallPlan(function.name, (*given, *args)),
         len(function.writes) == 1,
+        tuple(
+            (one.init, one.name) for one in transform.buffers if one.optional and isinstance(one.init, str)
+        ),
     )
 
 
@@ -151,10 +154,10 @@ def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:
-    """The parameters that only say what buffers begin with."""
+    """The parameters that only say what buffers begin with, and have a value then."""
     statements = [statement for phase in (*PHASES, "update") for statement in transform.phase(phase)]
     read = {name for statement in statements for name in statement.reads}
-    given = {buffer.init for buffer in transform.buffers if isinstance(buffer.init, str)}
+    given = {one.init for one in transform.buffers if isinstance(one.init, str) and not one.optional}
     return frozenset(given - read)
 
 
@@ -170,7 +173,9 @@ def _argument(transform: CheckedTransform, name: str) -> str:
 
 
 def _declared(buffer: CheckedBuffer) -> CallPlan:
-    init = f"self.{buffer.init}" if isinstance(buffer.init, str) else literal(buffer.init)
+    init = literal(buffer.init)
+    if isinstance(buffer.init, str):
+        init = f"self._buffers[{init}]" if buffer.optional else f"self.{buffer.init}"
     return CallPlan(
         "BufferSpec",
         (

@@ -227,6 +227,7 @@ class LearnsPlan:
         reads: the fields of a record that an update needs.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
+        values_of: parameters whose values are learned where they are not given, each with the buffer.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -234,6 +235,7 @@ class LearnsPlan:
     reads: tuple[str, ...]
     call: CallPlan
     single: bool
+    values_of: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
