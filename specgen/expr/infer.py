@@ -198,7 +198,7 @@ class _Inferrer:
             return
         self._unknown.add(name)
         best = did_you_mean(name, (*self._scope, *NUMBERS))
-        what = self._scope[best].what if best in self._scope else ""
+        what = self._scope[best].what if best is not None and best in self._scope else ""
         meant = None if best is None else as_question(best, what)
         self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
 

@@ -149,7 +149,7 @@ def _check_types(
             if name in sizes
         }
         named |= {output.like} & missing if output.like is not None else set()
-        found[output.name] = named - (frozenset() if output.when is None else output.when.given)
+        found[output.name] = frozenset(named) - (frozenset() if output.when is None else output.when.given)
         for name in sorted(found[output.name]):
             sink.add(
                 rules.MAY_BE_ABSENT.at(
