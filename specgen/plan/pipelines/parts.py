@@ -297,10 +297,11 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     if "beta1" in settings or "beta2" in settings:
         words.append(f"betas=({settings.pop('beta1', '0.9')}, {settings.pop('beta2', '0.999')})")
     words += [f"{name}={value}" for name, value in settings.items()]
+    own = ("own_parameters",) if "own_parameters" in moved else ()
+    kind = _CLASSES[optimizer.kind]
     if optimizer.kind in ("adam", "adamw"):
-        words.append("fused=True")
-    uses = ("torch", "own_parameters") if "own_parameters" in moved else ("torch",)
-    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", *uses)
+        return using(f"{kind}({', '.join(words)})", kind, *own)
+    return using(f"torch.optim.{kind}({', '.join(words)})", "torch", *own)
 
 
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
