@@ -307,6 +307,7 @@ class TransformPlan:
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
         masks: pairs of fields of its records: an action, and what is allowed of it.
+        methods: the class whose methods it has besides its own, as its module calls it.
     """
 
     name: str
@@ -347,6 +348,7 @@ class TransformPlan:
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
     python: PythonClassPlan | None = None
+    methods: Text | None = None
 
     @property
     def base(self) -> str:
