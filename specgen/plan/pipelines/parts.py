@@ -247,7 +247,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
-    words = [f"{network.role.name}={scoring(network)}" for network in loss.networks]
+    words = [f"{network.role.name}={scoring(loss, network)}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     for name, pair in loss.pairs.items():
@@ -318,7 +318,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
             # When it is made: it may import types of this module.
             yield using(f"from {data.conversations.module} import {data.conversations.name} as recorded")
             found, uses = recorded_chats(pipeline)
-            words, more = scored_by(data)
+            words, more = scored_by(pipeline, data)
             uses += more
         storage = f"TensorStorage({found}, device={place or literal('auto')})"
         words = [
