@@ -67,7 +67,7 @@ class Pushing:
         )
         self.robot_loss.generator = self.drawing
         self.robot_updater = SoftUpdate(self.robot_loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(self.robot_loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
         self.sampler = PrioritizedSampler(config.capacity, alpha=config.alpha, beta=config.beta)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),

@@ -114,8 +114,8 @@ class Hunting:
         )
         self.adversary_updater = SoftUpdate(self.adversary_loss, tau=config.tau)
         self.agent_updater = SoftUpdate(self.agent_loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(
-            [*self.adversary_loss.parameters(), *self.agent_loss.parameters()], lr=config.lr, fused=True
+        self.optimizer = Adam(
+            [*self.adversary_loss.parameters(), *self.agent_loss.parameters()], lr=config.lr
         )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),

@@ -109,15 +109,13 @@ class Crossings:
         )
         self.robot_updater = SoftUpdate(self.robot_loss, tau=config.tau)
         self.walker_updater = SoftUpdate(self.walker_loss, tau=config.tau)
-        self.actors_optimizer = torch.optim.Adam(
+        self.actors_optimizer = Adam(
             [*self.robot_actor_network.parameters(), *self.walker_actor_network.parameters()],
             lr=config.actors_lr,
-            fused=True,
         )
-        self.critics_optimizer = torch.optim.Adam(
+        self.critics_optimizer = Adam(
             [*self.robot_value_network.parameters(), *self.walker_value_network.parameters()],
             lr=config.critics_lr,
-            fused=True,
         )
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
