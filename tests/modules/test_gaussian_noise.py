@@ -138,7 +138,13 @@ def test_nested_actions() -> None:
     data["is_init"] = torch.tensor([True, False, False, False, True]).unsqueeze(-1)
     assert module(data)["agents", "_ou_steps"].tolist() == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
     by_agent = data.clone().set("is_init", torch.eye(5, 2, dtype=torch.bool).unsqueeze(-1))
-    assert module(by_agent.clone())["agents", "_ou_steps"].tolist() == [[1, 2], [3, 1], [3, 3], [3, 3], [2, 2]]
+    assert module(by_agent.clone())["agents", "_ou_steps"].tolist() == [
+        [1, 2],
+        [3, 1],
+        [3, 3],
+        [3, 3],
+        [2, 2],
+    ]
     with pytest.raises(
         ValueError, match=r"'is_init' of shape \(5, 3\) does not fit actions of the batch \(5, 2\)"
     ):
