@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1e50e23d3b43ff788a0bcd8fd1e414e5b634cec893c944fbe27fd29df39470bd
+# specgen: sha256=32ce64a9ede8a9771550342b363b8f8168327e68d4979d5e00c2a65373a6531d
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -438,7 +438,7 @@ class GRPOLoss(LossModule):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -882,7 +882,7 @@ class DAPO(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -1329,7 +1329,7 @@ class CISPOLoss(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(

@@ -147,6 +147,7 @@ class CheckedTransform:
         buffers: what it learns.
         update: the new values of its buffers.
         learns: whether it learns at steps and resets, at resets, or by `init_stats` and `learn` only.
+        methods: the class whose methods it has besides its own.
     """
 
     name: str
@@ -179,6 +180,7 @@ class CheckedTransform:
     networks: tuple[CalledNetwork, ...] = ()
     python: PythonPhases | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
+    methods: PythonSource | None = None
 
     def param(self, name: str) -> Parameter:
         """The parameter of this name."""

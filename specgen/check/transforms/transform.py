@@ -31,7 +31,7 @@ from specgen.check.transforms.offline import check_recursion
 from specgen.check.transforms.optional import check_absent, check_optional_roles
 from specgen.check.transforms.outputs import Outputs
 from specgen.check.transforms.per_env import check_per_env_params, rows_of_their_own
-from specgen.check.transforms.python import check_python_phases
+from specgen.check.transforms.python import check_methods, check_python_phases
 from specgen.check.transforms.roles import check_roles, flags_elsewhere
 from specgen.check.transforms.signature import check_episode_keywords, check_signature
 from specgen.check.transforms.types import (
@@ -119,14 +119,13 @@ class _Checker:
         self.symbols |= self.buffers.symbols | self.networks.symbols
         self._carries(outputs)
         check_episode_keywords(self.file, self.path, self.transform, self.names, self.sink)
-        python = check_python_phases(
-            self.file, self.path, self.transform, self.module, roles, outputs, self.sink
-        )
+        here = (self.file, self.path, self.transform)
+        python = check_python_phases(*here, self.module, roles, outputs, self.sink)
+        methods = check_methods(*here, self.module, self.sink)
         known_sizes(self.file, self.path, outputs, roles, params, self.sink)
         check_optional_roles(self.file, self.path, self.transform, roles, self.sink)
         if self.sink.has_errors:
             return None
-        here = (self.file, self.path, self.transform)
         own_rows, known = rows_of_their_own(params), self.functions.known
         recursion, over_time = check_recursion(
             *here, self.names, roles, outputs, fixed, own_rows, self.sink, known
@@ -232,6 +231,7 @@ class _Checker:
             networks=self.networks.checked,
             python=python,
             functions=self.functions.known,
+            methods=methods,
         )
 
     @property

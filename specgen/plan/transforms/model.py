@@ -299,6 +299,7 @@ class TransformPlan:
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
         masks: pairs of fields of its records: an action, and what is allowed of it.
+        methods: the class whose methods it has besides its own, as its module calls it.
     """
 
     name: str
@@ -339,6 +340,7 @@ class TransformPlan:
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
     python: PythonClassPlan | None = None
+    methods: Text | None = None
 
     @property
     def base(self) -> str:
