@@ -80,7 +80,7 @@ def unknown_reads(
         sink: takes what is found.
     """
     alone: Expr | None = None
-    if isinstance(expr, Name) and expr.path not in others and expr.path not in {*functions, *CALLABLE}:
+    if isinstance(expr, Name) and expr.path not in {*scope, *others, *functions, *CALLABLE}:
         alone = expr
     if isinstance(expr, Call) and expr.function.path not in {*others, *functions, *CALLABLE}:
         alone = replace(expr, args=(), keywords=())

@@ -82,6 +82,7 @@ class _Inferrer:
         self.for_any_key = for_any_key
         self._draw_prefix = draw_prefix
         self._draws = 0
+        self._unknown: set[str] = set()
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
 
     def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
@@ -191,15 +192,14 @@ class _Inferrer:
     def _undefined(self, expr: tree.Name) -> None:
         name = expr.path
         if name in self.functions or name in CALLABLE:
-            self.error(
-                rules.UNDEFINED, expr.start, expr.end, f"`{name}` is a function", f"call it: {name}(…)"
-            )
+            help = f"call it: {name}(…)"
+            self.error(rules.UNDEFINED, expr.start, expr.end, f"`{name}` is a function", help)
+        if name in {*self.functions, *CALLABLE, *self._unknown}:
             return
+        self._unknown.add(name)
         best = did_you_mean(name, (*self._scope, *NUMBERS))
-        meant = None
-        if best is not None:
-            what = self._scope[best].what if best in self._scope else ""
-            meant = as_question(best, what)
+        what = self._scope[best].what if best is not None and best in self._scope else ""
+        meant = None if best is None else as_question(best, what)
         self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
 
     def _unary(self, expr: tree.Unary) -> Typed | None:

@@ -35,7 +35,6 @@ METHODS_LACKING = {
     "CatFrames": {
         "unfolding": "`forward` of recorded data",
     },
-    "EndOfLifeTransform": {"register_keys": "`loss.set_keys(done=..., terminated=...)` says which keys"},
     "MultiAction": {"from_vla": "the keys of such models are not known here; `out_keys_inv` names them"},
     "Tokenizer": {
         "call_tokenizer_fn": "`forward`",

@@ -136,11 +136,13 @@ class Acting:
     Attributes:
         networks: the network; with groups of agents one of each.
         exploration: what it does besides.
+        explored: the networks whose actions are explored so.
         random_frames: frames at first in which actions are random.
     """
 
     networks: tuple[PipelineNetwork, ...]
     exploration: Exploration | None = None
+    explored: tuple[PipelineNetwork, ...] = ()
     random_frames: Setting | None = None
 
 
@@ -188,6 +190,11 @@ class PipelineLoss:
     def part(self, name: str) -> str:
         """The attribute of something of this loss, `adversary_loss`; without a name in front for the only loss."""
         return f"{self.name}_{name}" if self.name else name
+
+    @property
+    def assistant_only(self) -> bool:
+        """Whether only what the assistant said counts, of conversations that were recorded."""
+        return self.arguments.get("assistant_only", True) is True
 
     @property
     def learned(self) -> Mapping[str, str]:
