@@ -231,8 +231,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
         yield from ("Limits", *plan.ranges.uses)
-    if plan.methods:
+    if any(method.call is None for method in plan.methods):
         yield "term_alone"
+    if any(method.conditional for method in plan.methods):
+        yield "check_returned"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:
