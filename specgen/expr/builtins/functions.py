@@ -160,6 +160,19 @@ def _show_log_sigmoid(node: Typed, printer: Printer) -> Printed:
     return Printed(f"min({x}, 0.0) - {printer.call('math.log1p', small.text).text}", ADD)
 
 
+def _softplus(value: float) -> float:
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
+
+def _show_softplus(node: Typed, printer: Printer) -> Printed:
+    if not node.type.python:
+        # Beyond 40 it is the number itself in float64, too; torch's own limit of 20 is one for float32.
+        return pointwise.function("torch.nn.functional.softplus", "", "threshold=40.0")(node, printer)
+    x = printer.text(node.args[0])
+    small = printer.call("math.exp", f"-abs({x})")
+    return Printed(f"max({x}, 0.0) + {printer.call('math.log1p', small.text).text}", ADD)
+
+
 def infer_where(site: Site) -> Typed | None:
     """`where(condition, then, otherwise)`: a condition known at build leaves only one branch."""
     condition, then, otherwise = site.values
@@ -298,6 +311,16 @@ FUNCTIONS: tuple[Builtin, ...] = (
         lambda np, x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
         infer=pointwise.floating,
         python=_log_sigmoid,
+        agreement="ulp",
+    ),
+    _plain(
+        "softplus",
+        "`log(1 + exp(x))`, which does not overflow: it makes any number a positive one.",
+        ranges.rising(_softplus, 0.0, math.inf),
+        _show_softplus,
+        lambda np, x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+        infer=pointwise.floating,
+        python=_softplus,
         agreement="ulp",
     ),
     _math(
