@@ -22,8 +22,9 @@ def unknown_name(
     if name in functions or name in CALLABLE:
         return f"`{name}` is a function", f"call it: {name}(…)"
     best = did_you_mean(name, (*scope, *NUMBERS))
-    what = scope[best].what if best in scope else ""
-    return f"undefined name `{name}`", None if best is None else as_question(best, what)
+    if best is None:
+        return f"undefined name `{name}`", None
+    return f"undefined name `{name}`", as_question(best, scope[best].what if best in scope else "")
 
 
 def unknown_function(
