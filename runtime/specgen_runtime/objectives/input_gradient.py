@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVarTuple, cast
+from typing import Any, TypeVarTuple, cast
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ def input_gradient(function: Callable[[*Inputs], Tensor], *inputs: *Inputs) -> T
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         own = _variables(tensors)
-        return _joined(_gradients(of_each(*own).sum(), own, create_graph=kept))
+        return _joined(_gradients(of_each(*own).sum(), own, kept=kept))
 
 
 def member_gradients(function: Callable[[*Inputs], Tensor], *inputs: *Inputs) -> Tensor:
@@ -45,7 +45,8 @@ def member_gradients(function: Callable[[*Inputs], Tensor], *inputs: *Inputs) ->
     """
     tensors, of_each = cast("tuple[Tensor, ...]", inputs), cast("Callable[..., Tensor]", function)
     if _traced():
-        sums, pulled = torch.func.vjp(lambda *values: _sums(of_each(*values)), *tensors)
+        with_pull: Any = torch.func.vjp(lambda *values: _sums(of_each(*values)), *tensors)
+        sums, pulled = with_pull
         return torch.stack(
             [_joined(pulled(one)) for one in torch.eye(len(sums), dtype=sums.dtype, device=sums.device)]
         )
@@ -53,9 +54,7 @@ def member_gradients(function: Callable[[*Inputs], Tensor], *inputs: *Inputs) ->
     with torch.enable_grad():
         own = _variables(tensors)
         sums = _sums(of_each(*own))
-        return torch.stack(
-            [_joined(_gradients(one, own, create_graph=kept, retain_graph=True)) for one in sums.unbind()]
-        )
+        return torch.stack([_joined(_gradients(one, own, kept=kept, again=True)) for one in sums.unbind()])
 
 
 def _traced() -> bool:
@@ -73,8 +72,11 @@ def _variables(tensors: tuple[Tensor, ...]) -> list[Tensor]:
     return [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in tensors]
 
 
-def _gradients(number: Tensor, of: list[Tensor], **options: bool) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(number, of, allow_unused=True, materialize_grads=True, **options)
+def _gradients(number: Tensor, of: list[Tensor], *, kept: bool, again: bool = False) -> tuple[Tensor, ...]:
+    """The derivatives of a number: with gradients of their own if `kept`, and `again` where the graph is used once more."""
+    return torch.autograd.grad(
+        number, of, create_graph=kept, retain_graph=kept or again, allow_unused=True, materialize_grads=True
+    )
 
 
 def _joined(gradients: tuple[Tensor, ...]) -> Tensor:
