@@ -14,7 +14,7 @@ def parts_with(make: Callable[..., LossModule], parts: type[Any]) -> type[Any]:
     """A subclass of the parts whose losses, estimators and target updater are TorchRL's.
 
     Environment, networks, buffer and random streams stay. The loss begins with the numbers of ours, targets and members of
-    ensembles too, and optimizers are made anew over its parameters.
+    ensembles too, and optimizers are torch's over its parameters.
 
     Args:
         make: from the parts, and the group of agents where there are several losses, to TorchRL's loss over the networks of
@@ -49,7 +49,8 @@ def parts_with(make: Callable[..., LossModule], parts: type[Any]) -> type[Any]:
                     settings = {
                         name: optimizer.defaults[name] for name in ("lr", "betas", "eps", "weight_decay")
                     }
-                    setattr(self, attribute, type(optimizer)(trained, fused=True, **settings))
+                    kind = getattr(torch.optim, type(optimizer).__name__)
+                    setattr(self, attribute, kind(trained, fused=True, **settings))
 
     return Parts
 

@@ -22,6 +22,7 @@ from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source.outline import (
     CHAT_SUFFIXES,
+    METHODS_SUFFIX,
     PIPELINE_SUFFIXES,
     PYTHON_SUFFIXES,
     SUFFIXES,
@@ -156,6 +157,8 @@ def _declared(file: SchemaFile) -> Iterator[ClassName]:
             more = (
                 TRANSFORM_PYTHON_SUFFIXES if transform is not None and transform.python is not None else more
             )
+            if transform is not None and transform.methods is not None:
+                more = (*more, METHODS_SUFFIX)
             chats = section == "envs" and env is not None and env.chat is not None
             suffixes = CHAT_SUFFIXES if chats else (*SUFFIXES, *more)
             yield ClassName(key.text, what, snake(key.text), suffixes, key.span)

@@ -83,7 +83,7 @@ def unknown_reads(
     found = Sink()
     for part in subexpressions(expr):
         alone: Expr | None = None
-        if isinstance(part, Name) and part.path not in others and part.path not in {*functions, *CALLABLE}:
+        if isinstance(part, Name) and part.path not in {*scope, *others, *functions, *CALLABLE}:
             alone = part
         if isinstance(part, Call) and part.function.path not in {*others, *functions, *CALLABLE}:
             alone = replace(part, args=(), keywords=())

@@ -52,7 +52,7 @@ class SharedFunctions:
 
     def lost(self, declaration: Node) -> bool:
         """Whether a declaration calls one that has a mistake, so that it can't be planned."""
-        return bool(self.broken) and any(name in self.broken for name in _called(declaration))
+        return bool(self.broken) and any(name in self.broken for name in called_in(declaration))
 
 
 NO_FUNCTIONS = SharedFunctions()
@@ -207,11 +207,11 @@ def _domains(args: Mapping[str, tuple[Type, Interval | None]]) -> dict[str, Inte
     return {name: domain for name, (_, domain) in args.items() if domain is not None}
 
 
-def _called(node: Node) -> Iterator[str]:
+def called_in(node: Node) -> Iterator[str]:
     """The functions that the expressions below a node call."""
     if isinstance(node, MappingNode):
         for _, value in node.entries:
-            yield from _called(value)
+            yield from called_in(value)
     elif isinstance(node, Scalar) and "(" in node.text and (expr := parse(node, Sink())) is not None:
         yield from (call.function.path for call in calls_in(expr))
 

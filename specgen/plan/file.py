@@ -15,6 +15,7 @@ from specgen.plan.module import plan_module
 from specgen.plan.pipelines.imports import pipeline_imports, pipeline_names
 from specgen.plan.shared_functions import plan_shared_function
 from specgen.plan.specs import plan_spec
+from specgen.plan.transforms.text import methods_name
 from specgen.plan.transforms.transform import plan_transform
 from specgen.values import dataclass
 
@@ -102,6 +103,10 @@ def plan_file(
     run = (one for chain in checked.chains.values() for one in chain.value.model_instances)
     further |= {
         model.maker: Import(model.module, model.maker) for one in run for model in one.models.values()
+    }
+    methods = {methods_name(one.value.name): one.value.methods for one in checked.transforms.values()}
+    further |= {
+        name: Import(source.module, source.name, alias=name) for name, source in methods.items() if source
     }
     chats = (env.value.chat for env in checked.envs.values())
     for reward in (chat.reward for chat in chats if chat is not None and chat.reward is not None):

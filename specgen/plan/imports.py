@@ -190,6 +190,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
+        yield from ("Any",) if plan.learns.values == "Any" else ()
     columns = plan.columns
     if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
         yield from ("ClassVar", "Mapping")

@@ -139,6 +139,7 @@ class Transform(DeclaredClass):
         phases: its methods.
         reads_env: whether it is made with the environment that the transform stands around.
         masks: which role says what of an action is allowed.
+        methods: a class whose methods the generated one has besides its own, `package.module:Class`.
         moves: reserved.
     """
 
@@ -168,3 +169,4 @@ class Transform(DeclaredClass):
     python: str | None = None
     phases: list[Literal["map", "reset", "step", "inverse", "offline"]] = Field(default_factory=list)
     reads_env: bool = False
+    methods: str | None = None

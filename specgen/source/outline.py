@@ -51,6 +51,10 @@ TRANSFORM_PYTHON_SUFFIXES = ("Protocol", "Setup", "Inputs", "Carried", "Map", "R
 """What else they end with where a Python class is behind a transform."""
 
 
+METHODS_SUFFIX = "Methods"
+"""What a class of methods beside a transform ends with."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassName:
     """The name of a declaration that becomes a class, and where it stands.

@@ -1,4 +1,4 @@
-"""What is declared in `runtime/schemas` and generated into the runtime: up to date, and right."""
+"""What is declared in `runtime/schemas` and generated into the runtime: up to date, shared with losses, and right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from specgen_runtime.llm.kl.generated import estimators, penalties
+from specgen_runtime.llm.kl.generated import kl_estimators as estimators
+from specgen_runtime.llm.kl.generated import penalties
 
 from tests.support import generate
 
@@ -24,6 +25,16 @@ def test_it_is_up_to_date() -> None:
     assert {path.rsplit("/", 1)[-1]: text for path, text in made.items()} == found, (
         "run `specgen build` in runtime"
     )
+
+
+def test_losses_share_the_estimators() -> None:
+    """One text, of which both packages are generated, also where a link became a copy."""
+    text = (RUNTIME / "schemas" / "kl_estimators.yaml").read_text(encoding="utf-8")
+    assert text == (RUNTIME.parent / "schemas" / "losses" / "kl_estimators.yaml").read_text(encoding="utf-8")
+    for schema in ("grpo", "sft"):
+        losses = (RUNTIME.parent / "schemas" / "losses" / f"{schema}.yaml").read_text(encoding="utf-8")
+        assert "kl_k3(" in losses
+        assert "expm1" not in losses
 
 
 def test_the_last_scored_token() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from specgen_runtime.llm.kl.generated.estimators import kl_full, log_ratio
+from specgen_runtime.llm.kl.generated.kl_estimators import kl_full, log_ratio
 from specgen_runtime.llm.kl.generated.penalties import clipped_fraction
 from specgen_runtime.llm.kl_estimators import k3_kl_token_estimate, kl_estimate
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""GRPO, DAPO, CISPO and SFT losses over a wrapped model: values and gradients against full logits."""
+"""GRPO, DAPO, CISPO, SFT and distillation losses over a wrapped model: values and gradients against full logits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.llm import TransformersWrapper
-from specgen_std.losses import SFTLoss
+from specgen_runtime.llm import RetrieveLogProb, TransformersWrapper
+from specgen_std.losses import DistillationLoss, SFTLoss
 from specgen_std.losses.grpo import DAPO, CISPOLoss, GRPOLoss
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor, nn
@@ -232,3 +232,31 @@ def test_sft_of_rows_of_different_lengths() -> None:
     expected = padded(of_chats(CHATS))["loss_sft"]
     assert expected > 0
     torch.testing.assert_close(padded(actor(of_chats(CHATS)))["loss_sft"], expected)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("assistant_only", [True, False])
+def test_distillation_of_conversations_equals_torchrls(assistant_only: bool) -> None:
+    """The teacher's log-probabilities are those of `RetrieveLogProb`; all of them, or the peer refuses to compare all."""
+    llm = pytest.importorskip("torchrl.objectives.llm")
+    tokenizer = tiny_tokenizer()
+    model, teacher = tiny_model("qwen2", tokenizer), tiny_model("qwen2", tokenizer, seed=1)
+    given: dict[str, Any] = {"assistant_only": assistant_only}
+    key = ("teacher_log_probs", "full")
+    scores = TransformersWrapper(teacher, tokenizer=tokenizer, generate=False, pad_output=True)
+    data = RetrieveLogProb(scores, log_probs_full_key=("next", *key), **given)(of_chats(SHORT))
+    actor = TransformersWrapper(model, tokenizer=tokenizer, generate=False, pad_output=True)
+    found = DistillationLoss(actor, **given)(data)
+
+    theirs = llm.DistillationLoss(peer(model, tokenizer, pad_output=False), tokenizer=tokenizer, **given)
+    attended = scores(of_chats(SHORT))["masks", "all_attention_mask"]
+    rows = [row[kept] for row, kept in zip(data["next", *key], attended, strict=True)]
+    wanted = run(theirs, SHORT, gradients=True, teacher=rows)
+    torch.testing.assert_close(found["loss_distill"], wanted.loss_distill)
+    torch.testing.assert_close(found["kl_to_teacher"], wanted.kl_to_teacher)
+    if not assistant_only:
+        answers = RetrieveLogProb(scores, log_probs_full_key=("next", *key))(of_chats(SHORT))
+        assert torch.isfinite(DistillationLoss(actor, **given)(answers)["loss_distill"])
+        rows = [row[kept] for row, kept in zip(answers["next", *key], attended, strict=True)]
+        with pytest.raises(RuntimeError, match="exactly 0"):
+            run(theirs, SHORT, gradients=True, teacher=rows)

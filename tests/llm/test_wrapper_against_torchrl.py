@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from specgen_runtime.llm import TransformersWrapper
-from tensordict import TensorDict, set_list_to_stack
+from tensordict import TensorDict, lazy_stack, set_list_to_stack
 from torch import Tensor
 
 from tests.llm.models import tiny_model, tiny_tokenizer
@@ -32,8 +32,10 @@ def peer(model: Any, tokenizer: Any, **given: Any) -> Any:
     return llm.TransformersWrapper(model, tokenizer=tokenizer, **given)
 
 
-def run(wrapped: Any, chats: list[Any], *, gradients: bool = False) -> Any:
-    """Conversations through TorchRL's wrapper, or its loss."""
+def run(
+    wrapped: Any, chats: list[Any], *, gradients: bool = False, teacher: list[Tensor] | None = None
+) -> Any:
+    """Conversations through TorchRL's wrapper, or its loss, which may read log-probabilities of a teacher."""
     data = pytest.importorskip("torchrl.data.llm")
     policies = pytest.importorskip("torchrl.modules.llm.policies")
     with set_list_to_stack(True), torch.set_grad_enabled(gradients):
@@ -43,7 +45,13 @@ def run(wrapped: Any, chats: list[Any], *, gradients: bool = False) -> Any:
         part = "prompt" if getattr(wrapped, "generate", False) else "full"
         size = (len(chats),)
         held = policies.ChatHistory._from_tensordict(TensorDict({part: history}, size))
-        return wrapped(TensorDict(history=held, batch_size=size))
+        given = TensorDict(history=held, batch_size=size)
+        if teacher is None:
+            return wrapped(given)
+        after = [TensorDict({"next": {"teacher_log_probs": {"full": row}}}) for row in teacher]
+        return wrapped(
+            lazy_stack([one.update(more) for one, more in zip(given.unbind(0), after, strict=True)])
+        )
 
 
 def pair(family: str, **given: Any) -> tuple[Any, Any, TransformersWrapper]:

@@ -34,7 +34,7 @@ AGENTS = {"MAPPOLoss", "IPPOLoss"}
 CERTAIN = {"DDPGLoss", "TD3Loss", "TD3BCLoss"}
 """Losses whose policy gives an action, and no distribution."""
 
-OF_TOKENS = {"GRPOLoss", "DAPO", "CISPOLoss", "SFTLoss"}
+OF_TOKENS = {"GRPOLoss", "DAPO", "CISPOLoss", "SFTLoss", "DistillationLoss"}
 """Losses of language models."""
 
 VALUES = {"DQNLoss": "action_value", "DiscreteCQLLoss": "action_value", "DDPGLoss": "state_action_value"}
@@ -140,7 +140,7 @@ def policy(loss: str) -> nn.Module:
 
 def network(loss: str, name: str) -> nn.Module:
     """The network that a loss takes under this name."""
-    if loss == "SFTLoss":
+    if loss in ("SFTLoss", "DistillationLoss"):
         return TensorDictModule(
             TokenLogProb(), in_keys=[("tokens", "full")], out_keys=[("log_probs", "full")]
         )
@@ -202,6 +202,7 @@ def batch(loss: str, *shape: int, seed: int = 1) -> TensorDict:
 
     if loss in OF_TOKENS:
         data = tokens(*shape)
+        data["next", "teacher_log_probs"] = data["next", "ref_log_probs"]
         return data.set("masks", {"all_assistant_mask": data["answered"]}).exclude("answered")
     others = torch.Generator().manual_seed(seed + 1)
 

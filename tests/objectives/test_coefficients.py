@@ -14,7 +14,7 @@ import pytest
 import torch
 from specgen_runtime.objectives import LossModule
 from specgen_runtime.specs import Bounded, Composite, Unbounded
-from specgen_std.losses import ClipPPOLoss, SACLoss
+from specgen_std.losses import ClipPPOLoss, CQLLoss, KLPENPPOLoss, SACLoss
 from tensordict.nn import TensorDictModule
 from torch import nn
 
@@ -254,17 +254,34 @@ def test_what_the_constructor_refuses_is_refused_later(cls: type[LossModule]) ->
         if not hasattr(loss, name) or isinstance(getattr(cls, name, None), property):
             continue  # the other form of a pair, or what only its buffer is assigned of
         before = getattr(loss, name)
-        (word, wrong), *_ = (
+        outside = [
             *((f"must be >= {n}", n - 1) for key, n in limits.items() if key == "at_least"),
             *((f"must be > {n}", n) for key, n in limits.items() if key == "above"),
             *((f"must be <= {n}", n + 1) for key, n in limits.items() if key == "at_most"),
             *((f"must be < {n}", n) for key, n in limits.items() if key == "below"),
-        )
-        for value in (wrong, torch.tensor(wrong)):
-            with pytest.raises(ValueError, match=f"^{name} {word}, got {wrong}$"):
+        ]
+        for word, wrong in outside[:1]:
+            for value in (wrong, torch.tensor(wrong)):
+                with pytest.raises(ValueError, match=f"^{name} {word}, got {wrong}$"):
+                    setattr(loss, name, value)
+        for value in ("1", True, np.zeros(3)):
+            with pytest.raises(TypeError, match=f"^{name} must be an? (integer|real number), got "):
                 setattr(loss, name, value)
         assert getattr(loss, name) is before
         setattr(loss, name, before)  # what it is may be assigned, a tensor or None
+
+
+def test_numbers_that_are_assigned_stay_numbers() -> None:
+    loss = made(CQLLoss, num_random=3)
+    loss.num_random, loss.temperature = np.int64(4), np.array(2)
+    assert (loss.num_random, type(loss.num_random)) == (4, int)
+    assert (loss.temperature, type(loss.temperature)) == (2.0, float)
+    for value in (2.5, torch.ones(2)):
+        with pytest.raises(TypeError, match=r"^num_random must be an integer, got "):
+            loss.num_random = value
+    penalized = made(KLPENPPOLoss)
+    penalized.beta = np.array([0.5])
+    assert penalized.beta.item() == 0.5
 
 
 def test_both_numbers_of_a_pair_keep_their_limits() -> None:

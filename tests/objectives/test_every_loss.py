@@ -157,7 +157,9 @@ def test_double_precision_and_keyword_calls(cls: type[LossModule]) -> None:
 @pytest.mark.peers
 def test_a_state_of_torchrls_loss(cls: type[LossModule]) -> None:
     objectives = pytest.importorskip(f"torchrl.objectives{'.llm' if cls.__name__ in OF_TOKENS else ''}")
-    keywords = KEYWORDS.get(cls.__name__, {}) | ({"tokenizer": object()} if cls.__name__ == "SFTLoss" else {})
+    keywords = KEYWORDS.get(cls.__name__, {}) | (
+        {"tokenizer": object()} if cls.__name__ in ("SFTLoss", "DistillationLoss") else {}
+    )
     theirs = getattr(objectives, cls.__name__)(*networks(cls, 7).values(), **keywords)
     loss = made(cls)
     if theirs.default_value_estimator is not None:

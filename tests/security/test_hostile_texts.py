@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,7 @@ PATH = "schemas/a.yaml"
 CONFIG = Config("schemas", "made", "made")
 EACH = each_time_or_thorough(2, len(TEXTS))
 EVERY = each_time_or_thorough(4, 1)
+DECLARED = ("envs", "transforms", "chains", "losses", "models", "pipelines")
 BOX = Space("box", "float32", (2,), -1.0, 1.0)
 CHOICE = Space("discrete", "int64", n=3)
 
@@ -83,11 +85,41 @@ def errors(made: Compiled) -> list[str]:
 def around(place: Place) -> dict[str, Any]:
     """The document without the declarations that have nothing to do with a place."""
     section, name = (*place.path, None)[:2]
+    if name is None and section not in ("functions", "consts"):
+        return document()
+    return around_declaration(section, name)
+
+
+@cache
+def around_declaration(section: str | int | None, name: str | int | None) -> dict[str, Any]:
+    """The document without the declarations that have nothing to do with one of them.
+
+    What uses it stays, unless it is a class of its own, and all that these use; all specs and rewards, which are short.
+    Functions and constants, which the document leaves out, are beside an environment.
+    """
     whole = document()
-    if section not in ("envs", "transforms", "losses") or name not in whole[section]:
-        return whole
-    kept = {"specgen": 1, "doc": whole["doc"], "specs": whole["specs"], "rewards": whole["rewards"]}
-    return {**kept, section: {name: whole[section][name]}}
+    texts = {(kind, each): json.dumps(whole[kind][each]) for kind in DECLARED for each in whole[kind]}
+    kept = {(section, name)}
+    if section in ("specs", "functions", "consts"):
+        kept.add(("envs", "Native"))
+    if section in ("rewards", "models"):
+        kept |= {place for place, text in texts.items() if mentions(text, name)}
+    new = kept
+    while new:
+        used = {place for place in texts for user in new & texts.keys() if mentions(texts[user], place[1])}
+        new = used - kept
+        kept |= new
+    parts = {
+        kind: {each: value for each, value in whole[kind].items() if (kind, each) in kept}
+        for kind in DECLARED
+    }
+    shared = {kind: whole[kind] for kind in ("specgen", "doc", "specs", "rewards")}
+    return {**shared, **{kind: part for kind, part in parts.items() if part}}
+
+
+def mentions(text: str, name: object) -> bool:
+    """Whether a name is a word of a text."""
+    return re.search(rf"\b{re.escape(str(name))}\b", text) is not None
 
 
 def test_the_document_is_right() -> None:

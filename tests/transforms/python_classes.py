@@ -95,3 +95,13 @@ class Brakes:
 def made(python: object, inputs: Any, record: str) -> Any:
     """A record of the generated module, which tests make anew each time."""
     return getattr(sys.modules[type(inputs).__module__], record)
+
+
+class Means:
+    """Methods that the class of a declared transform has besides its own."""
+
+    mean: float
+
+    def off(self, value: float) -> float:
+        """How far a value is from the mean."""
+        return value - self.mean

@@ -32,15 +32,8 @@ METHODS_LACKING = {
         "pop": "the same",
     },
     "ActionDiscretizer": {"custom_arange": "a function of theirs that makes the numbers of intervals"},
-    "ActionScaling": {
-        "normalize": "`forward` of recorded actions, with `in_keys`",
-        "denormalize": "`inv`",
-        "from_stats": "not there yet; `loc` and `scale` are given",
-        "from_metadata": "not there yet; the same",
-    },
     "CatFrames": {
         "unfolding": "`forward` of recorded data",
-        "make_rb_transform_and_sampler": "not there yet; a SliceSampler and the transform are given to the buffer",
     },
     "EndOfLifeTransform": {"register_keys": "`loss.set_keys(done=..., terminated=...)` says which keys"},
     "MultiAction": {"from_vla": "the keys of such models are not known here; `out_keys_inv` names them"},
@@ -49,8 +42,6 @@ METHODS_LACKING = {
         "call_tokenizer_inv_fn": "`inv`",
     },
     "VecNorm": {
-        "denorm": "VecNormV2 has it",
-        "to_observation_norm": "the same; `frozen_copy()` is a VecNorm that stays",
         "build_td_for_shared_vecnorm": "theirs raises NotImplementedError; `share_memory()`",
     },
 }

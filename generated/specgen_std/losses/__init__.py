@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ac22585acef95690fdef54cc2d682df417bf52faf8d0625ec1370e73a9032a7f
+# specgen: sha256=3ca4b79b3bdf5b6e14ad941c35260455f719457e44c00edc6d2ab2b478b4f98e
 """The generated losses."""
 
 from .behavior_cloning import BCLoss, BCLossOutput, BCLossTerms
@@ -14,6 +14,7 @@ from .ddpg import DDPGActorTerms, DDPGLoss, DDPGLossOutput, DDPGValueTerms
 from .decision_transformer import (
     DTLoss, DTLossOutput, DTLossTerms, OnlineDTLoss, OnlineDTLossOutput, OnlineDTLossTerms,
 )
+from .distillation import DistillationLoss, DistillationLossOutput, DistillationLossTerms
 from .dqn import (
     DQNLoss, DQNLossOutput, DQNLossTerms, DistributionalDQNLoss, DistributionalDQNLossOutput,
     DistributionalDQNLossTerms,
@@ -61,12 +62,13 @@ __all__ = [
     "DQNLossTerms", "DTLoss", "DTLossOutput", "DTLossTerms", "DiscreteCQLLoss", "DiscreteCQLLossOutput",
     "DiscreteCQLLossTerms", "DiscreteIQLActorTerms", "DiscreteIQLLoss", "DiscreteIQLLossOutput",
     "DiscreteIQLQvalueTerms", "DiscreteSACActorTerms", "DiscreteSACLoss", "DiscreteSACLossOutput",
-    "DiscreteSACQvalueTerms", "DistributionalDQNLoss", "DistributionalDQNLossOutput",
-    "DistributionalDQNLossTerms", "GAILLoss", "GAILLossOutput", "GAILLossTerms", "GRPOLoss", "GRPOLossOutput",
-    "GRPOLossTerms", "IPPOCriticTerms", "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms",
-    "IQLLoss", "IQLLossOutput", "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput",
-    "KLPENPPOObjectiveTerms", "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms",
-    "OnlineDTLoss", "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
+    "DiscreteSACQvalueTerms", "DistillationLoss", "DistillationLossOutput", "DistillationLossTerms",
+    "DistributionalDQNLoss", "DistributionalDQNLossOutput", "DistributionalDQNLossTerms", "GAILLoss",
+    "GAILLossOutput", "GAILLossTerms", "GRPOLoss", "GRPOLossOutput", "GRPOLossTerms", "IPPOCriticTerms",
+    "IPPOLoss", "IPPOLossOutput", "IPPOObjectiveTerms", "IQLActorTerms", "IQLLoss", "IQLLossOutput",
+    "IQLQvalueTerms", "KLPENPPOCriticTerms", "KLPENPPOLoss", "KLPENPPOLossOutput", "KLPENPPOObjectiveTerms",
+    "MAPPOCriticTerms", "MAPPOLoss", "MAPPOLossOutput", "MAPPOObjectiveTerms", "OnlineDTLoss",
+    "OnlineDTLossOutput", "OnlineDTLossTerms", "PPOCriticTerms", "PPOLoss", "PPOLossOutput",
     "PPOObjectiveTerms", "REDQLoss", "REDQLossOutput", "REDQLossTerms", "RNDLoss", "RNDLossOutput",
     "RNDLossTerms", "ReinforceActorTerms", "ReinforceLoss", "ReinforceLossOutput", "ReinforceValueTerms",
     "SACActorTerms", "SACLoss", "SACLossOutput", "SACQvalueTerms", "SACValueTerms", "SFTLoss",

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9286a9fd275e5bfa23155b559d49e9d9335a0d118d97fc87f67c6552e2ad4511
+# specgen: sha256=450a456061bc496a56b957f01f40ff408e56ef2d0c8f2aa7d2cc87028152db21
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -459,7 +459,9 @@ class CQLLoss(LossModule):
         "min_alpha": {"above": 0},
         "max_alpha": {"above": 0},
         "temperature": {"above": 0},
+        "min_q_weight": {},
         "num_random": {"at_least": 1},
+        "lagrange_thresh": {},
     }
     out_keys: ClassVar[list[str]] = [
         "loss_actor",
@@ -756,7 +758,7 @@ class CQLLoss(LossModule):
             "loss_alpha": samples.reduced(terms.loss_alpha),
             "loss_actor_bc": samples.reduced(terms.loss_actor_bc),
             "loss_cql": samples.reduced(terms.loss_cql),
-            "alpha": torch.as_tensor(terms.alpha),
+            "alpha": terms.alpha,
             "entropy": samples.mean(terms.entropy),
         }
         if terms.loss_alpha_prime is not None:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=210a2a1ec5fe90da9d285d5f1670c12a164a81decf6bfc9690e9977599decdea
+# specgen: sha256=61af455f184f279f0069cc266aceaa895ee8f64e25c1fe3a0055fa01b230c097
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ class CrossQLoss(LossModule):
             actor_terms = self._cross_q_actor_terms(tensordict)
             outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
-            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["alpha"] = actor_terms.alpha
             outputs["entropy"] = samples.mean(actor_terms.entropy)
             outputs["log_prob"] = actor_terms.log_prob
         return self._outputs(outputs)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=229b9e05b35edc1dc4ba36ae261637b22741b4bd6cac98889443f78e3de6c195
+# specgen: sha256=ff5ef4982688af62ea4a350de07869eb59b662540e3516e5756268f3c43ebbc0
 """Deep deterministic policy gradients."""
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ class DDPGLoss(LossModule):
             outputs["loss_value"] = samples.reduced(value_terms.loss_value)
             outputs["pred_value"] = value_terms.pred_value
             outputs["target_value"] = value_terms.target_value
-            outputs["pred_value_max"] = torch.as_tensor(value_terms.pred_value_max)
-            outputs["target_value_max"] = torch.as_tensor(value_terms.target_value_max)
+            outputs["pred_value_max"] = value_terms.pred_value_max
+            outputs["target_value_max"] = value_terms.target_value_max
             outputs["td_error"] = value_terms.td_error
         if self._wants("actor"):
             actor_terms = self._ddpg_actor_terms(tensordict)

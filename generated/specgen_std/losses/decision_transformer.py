@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c08ddf40199c681ba8f7eff26e9860809774b65ea07327bb9e01e0143771c2a3
+# specgen: sha256=655e0a3dca89905a642fe6de3afa6ff4f3ec416a73ba56c196902dc85b755e5b
 """Decision transformers."""
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ class OnlineDTLoss(LossModule):
                 "loss_log_likelihood": samples.reduced(terms.loss_log_likelihood),
                 "loss_entropy": samples.reduced(terms.loss_entropy),
                 "loss_alpha": samples.reduced(terms.loss_alpha),
-                "alpha": torch.as_tensor(terms.alpha),
+                "alpha": terms.alpha,
                 "entropy": samples.mean(terms.entropy),
             }
         )

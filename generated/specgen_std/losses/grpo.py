@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9d4f02073a79d176fdf28206058072340ab46ec235b5ba849cdad939065c863c
+# specgen: sha256=32ce64a9ede8a9771550342b363b8f8168327e68d4979d5e00c2a65373a6531d
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from specgen_runtime.objectives.samples import sample_count, sample_logsumexp
 from specgen_runtime.objectives.weighting import combined_mask
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
+from specgen_std.losses.kl_estimators import kl_k2, kl_k3
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -110,7 +111,7 @@ def grpo_loss(
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+        counts = scored & (kl_k2(moved) <= kl_mask_threshold)
     else:
         counts = scored
     # losses.GRPOLoss.mask
@@ -128,13 +129,12 @@ def grpo_loss(
     distance_to_ref: Tensor | None = None
     loss_kl_to_ref: Tensor | None = None
     if kl_to_ref_coeff:
-        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
-        distance_to_ref = torch.expm1(to_ref) - to_ref
+        distance_to_ref = kl_k3(log_p - torch.where(counts, not_none(ref_log_probs), 0.0))
         loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
     distance_to_inference: Tensor | None = None
     loss_kl_to_inference: Tensor | None = None
     if kl_to_inference_coeff is not None:
-        distance_to_inference = torch.expm1(-step) + step
+        distance_to_inference = kl_k3(step)
         loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.GRPOLoss.metrics
     with torch.no_grad():
@@ -438,7 +438,7 @@ class GRPOLoss(LossModule):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -555,7 +555,7 @@ def dapo(
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+        counts = scored & (kl_k2(moved) <= kl_mask_threshold)
     else:
         counts = scored
     # losses.DAPO.mask
@@ -573,13 +573,12 @@ def dapo(
     distance_to_ref: Tensor | None = None
     loss_kl_to_ref: Tensor | None = None
     if kl_to_ref_coeff:
-        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
-        distance_to_ref = torch.expm1(to_ref) - to_ref
+        distance_to_ref = kl_k3(log_p - torch.where(counts, not_none(ref_log_probs), 0.0))
         loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
     distance_to_inference: Tensor | None = None
     loss_kl_to_inference: Tensor | None = None
     if kl_to_inference_coeff is not None:
-        distance_to_inference = torch.expm1(-step) + step
+        distance_to_inference = kl_k3(step)
         loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.DAPO.metrics
     with torch.no_grad():
@@ -883,7 +882,7 @@ class DAPO(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(
@@ -1000,7 +999,7 @@ def cispo_loss(
     scored = marked & torch.isfinite(sample_log_prob)
     if kl_mask_threshold is not None:
         moved = torch.where(scored, dist_log_prob, 0.0) - torch.where(scored, sample_log_prob, 0.0)
-        counts = scored & (0.5 * moved**2 <= kl_mask_threshold)
+        counts = scored & (kl_k2(moved) <= kl_mask_threshold)
     else:
         counts = scored
     # losses.CISPOLoss.mask
@@ -1019,13 +1018,12 @@ def cispo_loss(
     distance_to_ref: Tensor | None = None
     loss_kl_to_ref: Tensor | None = None
     if kl_to_ref_coeff:
-        to_ref = torch.where(counts, not_none(ref_log_probs), 0.0) - log_p
-        distance_to_ref = torch.expm1(to_ref) - to_ref
+        distance_to_ref = kl_k3(log_p - torch.where(counts, not_none(ref_log_probs), 0.0))
         loss_kl_to_ref = kl_to_ref_coeff * distance_to_ref
     distance_to_inference: Tensor | None = None
     loss_kl_to_inference: Tensor | None = None
     if kl_to_inference_coeff is not None:
-        distance_to_inference = torch.expm1(-step) + step
+        distance_to_inference = kl_k3(step)
         loss_kl_to_inference = kl_to_inference_coeff * distance_to_inference
     # losses.CISPOLoss.metrics
     with torch.no_grad():
@@ -1331,7 +1329,7 @@ class CISPOLoss(GRPOLoss):
             ),
             "clip_fraction": samples.mean(terms.clip_fraction, terms.mask),
             "kl_approx": samples.mean(terms.kl_approx, terms.mask),
-            "ESS": torch.as_tensor(terms.ESS),
+            "ESS": terms.ESS,
         }
         if terms.loss_entropy is not None:
             outputs["loss_entropy"] = samples.reduced(

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d92a1bb658ca6fa1c4a15a7bdd6d5a2b9ba627eff86ab0e4117465acb754bf14
+# specgen: sha256=308f480e2e75bbdd56f320894bf3ad96c53ee2e4fa5aebe81329912a3d9b3492
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -601,8 +601,8 @@ class MAPPOLoss(ClipPPOLoss):
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
-            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
-            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["ESS"] = objective_terms.ESS
+            outputs["max_ratio"] = objective_terms.max_ratio
             outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
@@ -612,7 +612,7 @@ class MAPPOLoss(ClipPPOLoss):
             critic_terms = self._mappo_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
@@ -1211,8 +1211,8 @@ class IPPOLoss(MAPPOLoss):
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
-            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
-            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["ESS"] = objective_terms.ESS
+            outputs["max_ratio"] = objective_terms.max_ratio
             outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
@@ -1222,7 +1222,7 @@ class IPPOLoss(MAPPOLoss):
             critic_terms = self._ippo_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=eaa16b8576281ff5910f43d868305339c8117c7fc69fbb8990923f5d4cda6888
+# specgen: sha256=ee00c6fe14dbedd983062e2ec9b660b8c847c2bac3a64c0d6948a4e562228d97
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -517,7 +517,7 @@ class PPOLoss(LossModule):
             critic_terms = self._ppo_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
@@ -1085,8 +1085,8 @@ class ClipPPOLoss(PPOLoss):
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
             outputs["clip_fraction"] = samples.mean(objective_terms.clip_fraction)
-            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
-            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["ESS"] = objective_terms.ESS
+            outputs["max_ratio"] = objective_terms.max_ratio
             outputs["mean_ratio"] = samples.mean(objective_terms.mean_ratio)
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
@@ -1096,7 +1096,7 @@ class ClipPPOLoss(PPOLoss):
             critic_terms = self._clip_ppo_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)
@@ -1687,7 +1687,7 @@ class KLPENPPOLoss(PPOLoss):
             critic_terms = self._klpenppo_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         if self.training:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1ab4791270f8413ac384ef10f766820c75955bdade9cc1baef139cc9008c74d5
+# specgen: sha256=e334bfb178fdb4eee8ed000338b1b3c42751e2a6d1d26455e5eb2167990f0413
 """Randomized ensembled double Q-learning."""
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ class REDQLoss(LossModule):
                 "loss_actor": samples.reduced(terms.loss_actor),
                 "loss_qvalue": samples.reduced(terms.loss_qvalue),
                 "loss_alpha": samples.reduced(terms.loss_alpha),
-                "alpha": torch.as_tensor(terms.alpha),
+                "alpha": terms.alpha,
                 "entropy": samples.mean(terms.entropy),
                 "state_action_value_actor": terms.state_action_value_actor,
                 "action_log_prob_actor": terms.action_log_prob_actor,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=32eaa75111d514aee0b7638c7a523f6305269b28cc7d65d372acd73ae8900356
+# specgen: sha256=9aa4830b649b4bea761abacbd2bac357a510d55ac17bba352c3f81d2c98d77fe
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -506,7 +506,7 @@ class SACLoss(LossModule):
             actor_terms = self._sac_actor_terms(tensordict)
             outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
-            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["alpha"] = actor_terms.alpha
             outputs["entropy"] = samples.mean(actor_terms.entropy)
         if self._wants("value"):
             value_terms = self._sac_value_terms(tensordict)
@@ -708,6 +708,7 @@ class DiscreteSACLoss(LossModule):
         "min_alpha": {"above": 0},
         "max_alpha": {"above": 0},
         "num_actions": {"at_least": 1},
+        "target_entropy_weight": {},
     }
     out_keys: ClassVar[list[str]] = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
     parts: ClassVar[Mapping[str, LossPart]] = {
@@ -943,7 +944,7 @@ class DiscreteSACLoss(LossModule):
             actor_terms = self._discrete_sac_actor_terms(tensordict)
             outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["loss_alpha"] = samples.reduced(actor_terms.loss_alpha)
-            outputs["alpha"] = torch.as_tensor(actor_terms.alpha)
+            outputs["alpha"] = actor_terms.alpha
             outputs["entropy"] = samples.mean(actor_terms.entropy)
         return self._outputs(outputs)
 

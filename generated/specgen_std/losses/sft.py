@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=bea7a211c3ba8b93d587b41b261f8bde117dab92291c6d72561e197b4dd42eaa
+# specgen: sha256=ec194ceaa9f5d78dc57847463de21f992ccd35b16a6c184a0381d45a7582d6a1
 """Supervised fine-tuning of language models."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specgen_runtime.objectives import LossModule, Reduction, ScalarOutputMode, 
 from specgen_runtime.objectives.samples import sample_mean
 from specgen_runtime.params import float_param
 from specgen_runtime.typing import NestedKey, TensorDict, TensorDictBase
+from specgen_std.losses.kl_estimators import kl_k3
 
 if TYPE_CHECKING:
     from typing import Never, overload
@@ -84,11 +85,11 @@ def sft_loss(
     if kl_to_ref_coeff is not None or loss_function == "minor_sft":
         ref_log_p = torch.where(answered_with, not_none(ref_log_prob), 0.0)
         ahead = likelihood - ref_log_p.sum(dim=-1) / length if loss_function == "minor_sft" else None
-        if kl_to_ref_coeff is not None:
-            to_ref = ref_log_p - log_p
-            distance_to_ref = (torch.expm1(to_ref) - to_ref).sum(dim=-1) / torch.clamp(
-                sample_mean(not_none(tokens), mask), min=1.0
-            )
+        distance_to_ref = (
+            kl_k3(log_p - ref_log_p).sum(dim=-1) / torch.clamp(sample_mean(not_none(tokens), mask), min=1.0)
+            if kl_to_ref_coeff is not None
+            else None
+        )
     # losses.SFTLoss.terms
     loss_sft = (
         -torch.nn.functional.logsigmoid(beta * not_none(ahead))

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=382cbc1e9c6a971b79f5e73794477a06a71b0c3baec2c42cff9e3135cd54b02c
+# specgen: sha256=c49953f7b0dcfc093b2f66a19ad3efc81ba73447fd7a996012ad0cb2238c5999
 """Twin delayed deterministic policy gradients."""
 
 from __future__ import annotations
@@ -731,7 +731,7 @@ class TD3BCLoss(TD3Loss):
             outputs["loss_actor"] = samples.reduced(actor_terms.loss_actor)
             outputs["state_action_value_actor"] = actor_terms.state_action_value_actor
             outputs["bc_loss"] = samples.mean(actor_terms.bc_loss)
-            outputs["lmbd"] = torch.as_tensor(actor_terms.lmbd)
+            outputs["lmbd"] = actor_terms.lmbd
         if self._wants("qvalue"):
             qvalue_terms = self._td3_bc_qvalue_terms(tensordict)
             self._write(tensordict, keys.priority, qvalue_terms.priority)

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5d2976bb79c1ef3a586bdb58ed73e2bf6d266d5e6b3d5f98268e197db876a616
+# specgen: sha256=9e10eae5e15244d4949185f52e78fe1f6910d533225fd1e79031ee3c95844329
 """Behaviour cloning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specgen_runtime.envs import ExplorationType
 from specgen_runtime.modules import MLP, NormalParamExtractor, ProbabilisticActor, SafeModule, TanhNormal
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    AdamW, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -106,9 +106,7 @@ class BCPendulum:
         self.actor_network = actor_network(self.exploring).to(self.device)
         self.policy = self.actor_network
         self.loss = BCLoss(actor_network=self.actor_network)
-        self.optimizer = torch.optim.AdamW(
-            self.loss.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
-        )
+        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr, weight_decay=config.weight_decay)
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

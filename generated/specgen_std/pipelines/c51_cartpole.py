@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=0ae37289b455a36fafd3b5e4dee05ffe2431722211fab6a3def10493dfcf1868
+# specgen: sha256=ced2e6bc54a5e6d7c5b96afa5c718ba1d7ea4e761f8b335f78d8fb59c5148d77
 """Distributional deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from specgen_runtime.modules import MLP, DistributionalQValueActor, EGreedyModul
 from specgen_runtime.objectives import SoftUpdate
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, stream,
 )
 from specgen_runtime.transforms import MultiStepTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -177,7 +178,7 @@ class C51CartPole:
         )
         self.loss = DistributionalDQNLoss(value_network=self.value_network, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.multi_step = MultiStepTransform(config.n_step, config.gamma)
         self.sampler = PrioritizedSampler(config.capacity, alpha=config.alpha, beta=config.beta)
         self.buffer = TensorDictReplayBuffer(
@@ -228,7 +229,7 @@ def update(parts: C51CartPole, batch: TensorDictBase) -> C51CartPoleMetrics:
     loss = losses["loss"]
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
+    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     parts.updater.step()
     return C51CartPoleMetrics(

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d00d9e43c88acb4d4491bd0f14d524c3eb82b7cec5056270ed098dd3e2f8c8ae
+# specgen: sha256=9aca23f902ffc42db4735802dc371fc95ea1424d7702f0e9b14bfb693b9241cb
 """Conservative Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -174,15 +174,9 @@ class CQLPendulum:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
-        self.temperature_optimizer = torch.optim.Adam(
-            [self.loss.log_alpha], lr=config.temperature_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
+        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

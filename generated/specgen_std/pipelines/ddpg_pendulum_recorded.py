@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=58433200399afb73d56d7dab6fccc08d503423c185afff53440f5cc3951d9779
+# specgen: sha256=a15c878f7c9281d9d3b4b1404a358c7d34a7358d7ed859e22f41e085aa441c86
 """Deep deterministic policy gradients on Pendulum, which begin with recorded transitions."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -192,12 +192,8 @@ class DDPGPendulumRecorded:
             actor_network=self.actor_network, value_network=self.value_network, delay_actor=True
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.value_network.parameters(), lr=config.critic_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.value_network.parameters(), lr=config.critic_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2742c5b911449714f1032e2babd0524a69e348b52933bcf8baba2e2363002044
+# specgen: sha256=2a11f053542522130811d44fa4f7d31d8ac3e993fb9d45d4a74ef07990e539a1
 """Soft actor-critic over discrete actions on the frozen lake."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.frozen_lake import FrozenLakeTrain
@@ -180,15 +180,9 @@ class DiscreteSACFrozenLake:
             alpha_init=config.alpha_init,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
-        self.temperature_optimizer = torch.optim.Adam(
-            [self.loss.log_alpha], lr=config.temperature_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
+        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

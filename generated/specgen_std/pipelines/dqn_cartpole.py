@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2b794d92a4c756e5a398d80bc1783230490eeff1bbcd7ce8aa547d2399b784f2
+# specgen: sha256=ffa91b61959f757d4907158d47ed028e8a37caecc91081931f84e9ff2527b6cb
 """Deep Q-learning on CartPole."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from specgen_runtime.modules import MLP, EGreedyModule, QValueActor, SafeSequent
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -150,7 +151,7 @@ class DQNCartPole:
             value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,
@@ -196,7 +197,7 @@ def update(parts: DQNCartPole, batch: TensorDictBase) -> DQNCartPoleMetrics:
     loss = losses["loss"]
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
+    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     parts.updater.step()
     return DQNCartPoleMetrics(

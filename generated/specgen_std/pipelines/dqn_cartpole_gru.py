@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7e93056f7b541d16831346f57ab37a62b2338b16f96bd1941f6edd39127f4915
+# specgen: sha256=0c26d3841ec0911add0a52899367ca3f02ca6a775f61a298c2df1a114acac638
 """Deep Q-learning on CartPole with a memory, from slices of episodes."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from specgen_runtime.modules import MLP, EGreedyModule, GRUModule, QValueActor, 
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator, stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -176,7 +177,7 @@ class DQNCartPoleGRU:
             value_network=self.value_network, double_dqn=True, loss_function="smooth_l1"
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity, ndim=2),
             sampler=SliceSampler(slice_len=config.slice_length, init_key=None),
@@ -223,7 +224,7 @@ def update(parts: DQNCartPoleGRU, batch: TensorDictBase) -> DQNCartPoleGRUMetric
     loss = losses["loss"]
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
+    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     parts.updater.step()
     return DQNCartPoleGRUMetrics(

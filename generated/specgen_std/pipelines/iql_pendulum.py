@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=49ef48978949d74f444f13517ed058a4d301bd329195602a222920a3f2a09a5b
+# specgen: sha256=96ea1b3a8454ed85b46d1bfb2314742503446ce0dd2e0f6f3b89464f54e21b7f
 """Implicit Q-learning on recorded Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -151,7 +151,7 @@ class IQLPendulum:
             temperature=config.temperature,
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=7e4ccb2c40f48eb84a93e75219fecd4cc86b23aa7a149cc5d2af62ff1f4139c5
+# specgen: sha256=88b0961f6b718447df045da5b4c896d81dfc45ed275eff2b00ae8171d297a105
 """Proximal policy optimization of two groups of agents, on Simple Tag."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
-    stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate,
+    load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.simple_tag import SimpleTagTrain
@@ -241,10 +241,8 @@ class MAPPOTag:
         )
         self.agent_loss.generator = self.drawing
         self.agent_estimator = self.agent_loss.value_estimator
-        self.adversary_optimizer = torch.optim.Adam(
-            self.adversary_loss.parameters(), lr=config.adversary_lr, fused=True
-        )
-        self.agent_optimizer = torch.optim.Adam(self.agent_loss.parameters(), lr=config.agent_lr, fused=True)
+        self.adversary_optimizer = Adam(self.adversary_loss.parameters(), lr=config.adversary_lr)
+        self.agent_optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -322,10 +320,10 @@ def update(parts: MAPPOTag, batch: TensorDictBase) -> MAPPOTagMetrics:
     parts.adversary_optimizer.zero_grad()
     parts.agent_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    adversary_grad_norm = nn.utils.clip_grad_norm_(
+    adversary_grad_norm = clip_grad_norm_(
         parts.adversary_optimizer.param_groups[0]["params"], config.adversary_max_grad_norm
     )
-    agent_grad_norm = nn.utils.clip_grad_norm_(
+    agent_grad_norm = clip_grad_norm_(
         parts.agent_optimizer.param_groups[0]["params"], config.agent_max_grad_norm
     )
     parts.adversary_optimizer.step()

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a92a46d0c82e35f3a3d4a05efea36b817312828c0072f794f9daff955b0b6064
+# specgen: sha256=1869bb2de717652590b5eef1ee8fba375f17e72303a3472947bf4dad6b1d1a25
 """Proximal policy optimization on CartPole."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
-    minibatches, stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.cartpole import CartPoleTrain
@@ -164,12 +164,8 @@ class PPOCartPole:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.critic_network.parameters(), lr=config.critic_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -223,7 +219,7 @@ def update(parts: PPOCartPole, batch: TensorDictBase) -> PPOCartPoleMetrics:
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    actor_grad_norm = nn.utils.clip_grad_norm_(
+    actor_grad_norm = clip_grad_norm_(
         parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
     )
     parts.actor_optimizer.step()

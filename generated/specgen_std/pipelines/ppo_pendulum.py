@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=1afc3d3f58922109eac091616098c12c9beb9ec7a467cbb3096a1814d55cd31d
+# specgen: sha256=23df22010c3ec6d1c19d43ba6ec317ed647d7505dee17100e3ef4db695f46caa
 """Proximal policy optimization on Pendulum."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, linear, load_generator,
-    minibatches, stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
+    load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -171,12 +171,8 @@ class PPOPendulum:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.critic_network.parameters(), lr=config.critic_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -230,7 +226,7 @@ def update(parts: PPOPendulum, batch: TensorDictBase) -> PPOPendulumMetrics:
     parts.actor_optimizer.zero_grad()
     parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    actor_grad_norm = nn.utils.clip_grad_norm_(
+    actor_grad_norm = clip_grad_norm_(
         parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
     )
     parts.actor_optimizer.step()

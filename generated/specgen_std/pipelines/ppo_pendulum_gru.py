@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=8b4566e8ed941066239d953719697e5ccdd5677870f9a4bfd21af8d8dc87ec5b
+# specgen: sha256=1b5489284156e13fc484ec0a62779c978bcdb51a5df014da01b46a803488bb88
 """Proximal policy optimization on Pendulum with a memory."""
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, column_minibatches, command_line, device_param, draw_curve, evaluate, linear,
-    load_generator, stream,
+    Adam, Run, available_device, clip_grad_norm_, column_minibatches, command_line, device_param, draw_curve,
+    evaluate, linear, load_generator, stream,
 )
 from specgen_runtime.typing import TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -182,7 +182,7 @@ class PPOPendulumGRU:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def update(parts: PPOPendulumGRU, batch: TensorDictBase) -> PPOPendulumGRUMetric
     loss = losses["loss_objective"] + losses["loss_critic"]
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
+    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     return PPOPendulumGRUMetrics(
         loss_objective=losses["loss_objective"].detach(),

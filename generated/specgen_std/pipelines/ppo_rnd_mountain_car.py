@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=65c1d58f4b38a3b014a43dd4fb6192355fb1d8e64854cd7cda948bdd42c074d1
+# specgen: sha256=8b6c1a8328d8dfea3b859e924bea71e0ce849f3f3aeea5def630df85c4090651
 """Proximal policy optimization on MountainCar, with a bonus for what is new."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    RewardBonus, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator,
-    minibatches, stream,
+    Adam, RewardBonus, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve,
+    evaluate, load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarScaled
@@ -195,10 +195,8 @@ class PPORNDMountainCar:
         self.bonus_reward = RewardBonus(config.bonus_coeff, num_envs=config.num_envs, gamma=config.gamma).to(
             self.device
         )
-        self.agent_optimizer = torch.optim.Adam(self.agent_loss.parameters(), lr=config.agent_lr, fused=True)
-        self.novelty_optimizer = torch.optim.Adam(
-            self.predictor_network.parameters(), lr=config.novelty_lr, fused=True
-        )
+        self.agent_optimizer = Adam(self.agent_loss.parameters(), lr=config.agent_lr)
+        self.novelty_optimizer = Adam(self.predictor_network.parameters(), lr=config.novelty_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -265,7 +263,7 @@ def update(parts: PPORNDMountainCar, batch: TensorDictBase) -> PPORNDMountainCar
     parts.agent_optimizer.zero_grad()
     parts.novelty_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    agent_grad_norm = nn.utils.clip_grad_norm_(
+    agent_grad_norm = clip_grad_norm_(
         parts.agent_optimizer.param_groups[0]["params"], config.agent_max_grad_norm
     )
     parts.agent_optimizer.step()

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fc2fae71436fb2f72322170739b20401eadaf51f679957797d66ea918c206da8
+# specgen: sha256=a64d32268f2c9969a25dc142ed9d7c71aeb2f8ef5c5915001f2289179d99072b
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, minibatches,
-    stream,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate,
+    load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.taxi import TaxiTrain
@@ -184,7 +184,7 @@ class PPOTaxi:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def update(parts: PPOTaxi, batch: TensorDictBase) -> PPOTaxiMetrics:
     loss = losses["loss_objective"] + losses["loss_entropy"] + losses["loss_critic"]
     parts.optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = nn.utils.clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
+    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
     parts.optimizer.step()
     return PPOTaxiMetrics(
         loss_objective=losses["loss_objective"].detach(),

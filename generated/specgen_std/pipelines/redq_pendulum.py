@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=07e754c25633bdbf55864bd7e3ed058e86dd8ff632f4f4125aed02531333b61d
+# specgen: sha256=5111a7e9c6a3e82905e8a2dcc72dffea0c7808ae850a2a9d4856d35ddded3357
 """Randomized ensembled double Q-learning on Pendulum."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -179,15 +179,9 @@ class REDQPendulum:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
-        self.temperature_optimizer = torch.optim.Adam(
-            [self.loss.log_alpha], lr=config.temperature_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
+        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=aaf5a7a03d9d2889a94ec29fa7b2959bc9da3c82b710bb610f4fd1e0ac8272c1
+# specgen: sha256=c1c4b866ce6d84b715c9788fda06a3d58c99545bde1c73287f848c4bb37492f2
 """Soft actor-critic on the continuous mountain car."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.mountain_car import MountainCarContinuousHeld
@@ -173,15 +173,9 @@ class SACMountainCar:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
-        self.temperature_optimizer = torch.optim.Adam(
-            [self.loss.log_alpha], lr=config.temperature_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
+        self.temperature_optimizer = Adam([self.loss.log_alpha], lr=config.temperature_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=44d8f7abc963d53a6987d99a54a7c3c12fd8ab4917dbb24120f7b295efc8f07b
+# specgen: sha256=fd0258a430482ce1d56d90a2b78a0076bb24639da3757b4915fce794d5b7064c
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specgen_runtime.modules import MLP, ProbabilisticActor, SafeModule, TanhDel
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -135,12 +135,8 @@ class TD3BCPendulum:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
         self.sampling = torch.Generator().manual_seed(stream(config.seed, "buffer"))
         self.buffer = TensorDictReplayBuffer(
             storage=TensorStorage(load_recorded(config.recorded, self.recorded), device="auto"),

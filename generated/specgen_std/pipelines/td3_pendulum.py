@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d76e10017b74379a78c35cae6c14933502f0b531d01f8735ab331b0aa85b53f1
+# specgen: sha256=f7dd0e224e4938f0f692d6145f8b32de868306feeddfcc60f483589c005649be
 """Twin delayed deterministic policy gradients on Pendulum."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import SoftUpdate, ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
+    Adam, Run, available_device, command_line, device_param, draw_curve, evaluate, load_generator, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
 from specgen_std.chains.pendulum import PendulumTrain
@@ -183,12 +183,8 @@ class TD3Pendulum:
         ).make_value_estimator(ValueEstimators.TD0, gamma=config.gamma)
         self.loss.generator = self.drawing
         self.updater = SoftUpdate(self.loss, tau=config.tau)
-        self.actor_optimizer = torch.optim.Adam(
-            self.actor_network.parameters(), lr=config.actor_lr, fused=True
-        )
-        self.critic_optimizer = torch.optim.Adam(
-            self.loss.qvalue_network_params.parameters(), lr=config.critic_lr, fused=True
-        )
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.loss.qvalue_network_params.parameters(), lr=config.critic_lr)
         self.buffer = TensorDictReplayBuffer(
             storage=LazyTensorStorage(config.capacity),
             batch_size=config.batch_size,

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=5baa5250690c819fac9590188fdce6cb9c4b5173b15f6072186b81ab9f1838fd
+# specgen: sha256=b5813f91bf9d865f20492b6b84751e2986abce5819ba522bc778d438e7a22fac
 """Actions in another form than the environment takes them."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from specgen_runtime.envs import EnvBase
 from specgen_runtime.functional import class_indices
 from specgen_runtime.params import as_ints
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.action_statistics import ActionStatistics as ActionScalingMethods
 from specgen_runtime.transforms.arguments import as_float_tensor, in_dtype
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, FLOAT_DTYPES
 from specgen_runtime.transforms.follows import Follows
@@ -214,6 +215,8 @@ class ActionScalingKeys(NamedTuple):
     """actions as the environment took them, scaled by `loc` and `scale`"""
     shown: NestedKey
     """as the policy would have written them"""
+    half: NestedKey
+    """the same, if they lie between 0 and 1"""
 
 
 class ActionScalingInverseKeys(NamedTuple):
@@ -221,8 +224,21 @@ class ActionScalingInverseKeys(NamedTuple):
 
     action: NestedKey
     scaled: NestedKey
+    halved: NestedKey
     centred: NestedKey
     shifted: NestedKey
+
+
+def action_scaling_map_half(loc: Tensor, scale: Tensor, taken: Tensor) -> Tensor:
+    """`half` at any moment.
+
+    Args:
+        loc: what 0 is for the environment; without it the middle of the bounds.
+        scale: how much 1 is for the environment, given with `loc`.
+        taken: floats [*batch, ...].
+    """
+    # transforms.ActionScaling.map
+    return ((taken - loc) / scale + 1) / 2
 
 
 def action_scaling_map_shown(loc: Tensor, scale: Tensor, taken: Tensor) -> Tensor:
@@ -235,6 +251,18 @@ def action_scaling_map_shown(loc: Tensor, scale: Tensor, taken: Tensor) -> Tenso
     """
     # transforms.ActionScaling.map
     return (taken - loc) / scale
+
+
+def action_scaling_outer_halved(loc: Tensor, scale: Tensor, action: Tensor) -> Tensor:
+    """`halved`, of what the environment takes.
+
+    Args:
+        loc: what 0 is for the environment; without it the middle of the bounds.
+        scale: how much 1 is for the environment, given with `loc`.
+        action: floats [*batch, ...].
+    """
+    # transforms.ActionScaling.out
+    return ((action - loc) / scale + 1) / 2
 
 
 def action_scaling_outer_scaled(loc: Tensor, scale: Tensor, action: Tensor) -> Tensor:
@@ -275,29 +303,27 @@ def action_scaling_outer_centred(action_low: Tensor, action_high: Tensor, action
 
 def action_scaling_inverse(
     loc: Tensor | None, scale: Tensor | None, standard_normal: bool, action_low: Tensor, action_high: Tensor,
-    scaled: Tensor, centred: Tensor, shifted: Tensor,
+    scaled: Tensor, halved: Tensor, centred: Tensor, shifted: Tensor,
 ) -> Tensor:
     """`action`, as the environment takes it.
 
     Args:
         loc: what 0 is for the environment; without it the middle of the bounds.
         scale: how much 1 is for the environment, given with `loc`.
-        standard_normal: between -1 and 1; else between 0 and 1. With `loc` and `scale` it changes
-            nothing.
+        standard_normal: between -1 and 1; else between 0 and 1, in place of the same numbers.
         action_low: the lower bounds of `action`.
         action_high: the upper bounds of `action`.
-        scaled, centred, shifted: floats [*batch, ...].
+        scaled, halved, centred, shifted: floats [*batch, ...].
     """
     # transforms.ActionScaling.inverse
-    width = action_high - action_low
     return (
-        (scaled * scale + loc if scale is not None else scaled)
+        ((scaled if standard_normal else 2 * halved - 1) * scale + loc if scale is not None else scaled)
         if loc is not None
-        else action_low + ((centred + 1) / 2 if standard_normal else shifted) * width
+        else action_low + ((centred + 1) / 2 if standard_normal else shifted) * (action_high - action_low)
     )
 
 
-class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKeys]):
+class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKeys], ActionScalingMethods):
     """Let the policy write actions between -1 and 1, or 0 and 1, where the environment takes other finite
     bounds.
 
@@ -305,24 +331,30 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
         `taken`, floats [*batch, ...]: actions as the environment took them, scaled by `loc` and `scale`
 
     Writes, for each of them:
-        `shown`, of the type that is computed; only with `given(loc) and given(scale)`: as the policy
-            would have written them
+        `shown`, of the type that is computed; only with `given(loc) and given(scale) and
+            standard_normal`: as the policy would have written them
+        `half`, of the type that is computed; only with `given(loc) and given(scale) and not
+            standard_normal`: the same, if they lie between 0 and 1
 
     Gives the environment, for each of `in_keys_inv`:
         `action`, floats [*batch, ...]
 
     Reads, in its place:
-        `scaled`, like `(action - loc) / scale`; only with `given(loc) and given(scale)`
+        `scaled`, like `(action - loc) / scale`; only with `given(loc) and given(scale) and
+            standard_normal`
+        `halved`, like `((action - loc) / scale + 1) / 2`; only with `given(loc) and given(scale) and
+            not standard_normal`
         `centred`, like `2 * (action - low(action)) / (high(action) - low(action)) - 1`; only with `not
             given(loc) and not given(scale) and standard_normal`
         `shifted`, like `(action - low(action)) / (high(action) - low(action))`; only with `not
             given(loc) and not given(scale) and not standard_normal`
     """
 
+    _methods = ActionScalingMethods
     _reads = ("taken",)
     _gives = ("action",)
-    _follows: ClassVar[Mapping[str, Follows]] = {"shown": Follows("monotone")}
-    _maps: ClassVar[Mapping[str, str]] = {"shown": "taken"}
+    _follows: ClassVar[Mapping[str, Follows]] = {"shown": Follows("monotone"), "half": Follows("monotone")}
+    _maps: ClassVar[Mapping[str, str]] = {"shown": "taken", "half": "taken"}
     _recorded = True
     invertible = True
     loc: Tensor | None
@@ -343,8 +375,7 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
             out_keys: the keys of `shown`, one for each input (default: `in_keys`).
             loc: what 0 is for the environment; without it the middle of the bounds.
             scale: how much 1 is for the environment, given with `loc`; > 0.
-            standard_normal: between -1 and 1; else between 0 and 1. With `loc` and `scale` it changes
-                nothing.
+            standard_normal: between -1 and 1; else between 0 and 1, in place of the same numbers.
 
         Raises:
             ValueError: if `scale` is not > 0, or `loc` is given without `scale`, or `scale` is given
@@ -362,9 +393,12 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
         if self.scale is not None and loc is None:
             raise ValueError("scale is given together with loc, which is missing")
         self.standard_normal = standard_normal
-        if self.loc is not None and self.scale is not None:
+        if self.loc is not None and self.scale is not None and self.standard_normal:
             self._writes = (*self._writes, "shown")
             self._takes = (*self._takes, "scaled")
+        if self.loc is not None and self.scale is not None and not self.standard_normal:
+            self._writes = (*self._writes, "half")
+            self._takes = (*self._takes, "halved")
         if self.loc is None and self.scale is None and self.standard_normal:
             self._takes = (*self._takes, "centred")
         if self.loc is None and self.scale is None and not self.standard_normal:
@@ -373,17 +407,20 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
     def _bind(self, env: EnvBase | None) -> list[ActionScalingKeys]:
         taken = [] if env is not None else self._select(env, self._in_keys or [], (), FLOAT_DTYPES)
         shown = self._named(self._out_keys, taken, "out_keys")
-        return [ActionScalingKeys(*keys) for keys in zip(taken, shown, strict=True)]
+        half = self._named(self._out_keys, taken, "out_keys")
+        return [ActionScalingKeys(*keys) for keys in zip(taken, shown, half, strict=True)]
 
     def _bind_inv(self, env: EnvBase | None) -> list[ActionScalingInverseKeys]:
         action = self._with_bounds(
             env, self._select(env, self._in_keys_inv, ("action",), FLOAT_DTYPES, INPUTS)
         )
         scaled = self._named(self._out_keys_inv, action, "out_keys_inv")
+        halved = self._named(self._out_keys_inv, action, "out_keys_inv")
         centred = self._named(self._out_keys_inv, action, "out_keys_inv")
         shifted = self._named(self._out_keys_inv, action, "out_keys_inv")
         return [
-            ActionScalingInverseKeys(*keys) for keys in zip(action, scaled, centred, shifted, strict=True)
+            ActionScalingInverseKeys(*keys)
+            for keys in zip(action, scaled, halved, centred, shifted, strict=True)
         ]
 
     def _map(self, tensordict: TensorDictBase, tolerant: bool) -> TensorDictBase:
@@ -391,7 +428,13 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
         for key in self.keys:
             if tolerant and self._lacks(seen, key.taken):
                 continue
-            if self.loc is not None and self.scale is not None:
+            if self.loc is not None and self.scale is not None and not self.standard_normal:
+                taken = self._require(seen, key.taken)
+                half = action_scaling_map_half(
+                    self._cast("loc", taken.dtype), self._cast("scale", taken.dtype), taken
+                )
+                self._write(tensordict, key.half, half)
+            if self.loc is not None and self.scale is not None and self.standard_normal:
                 taken = self._require(seen, key.taken)
                 shown = action_scaling_map_shown(
                     self._cast("loc", taken.dtype), self._cast("scale", taken.dtype), taken
@@ -404,9 +447,16 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
         for key in self.keys_inv:
             if tolerant and self._lacks(outer_tensordict, *self._fields(self._takes, [key])):
                 continue
-            action_low, action_high = self._bounds(key.action)
+            action_low, action_high = self._bounds(key.action, unread=self.loc is not None)
             scaled = self._written_by_policy(
-                outer_tensordict, key.scaled, self.loc is not None and self.scale is not None
+                outer_tensordict,
+                key.scaled,
+                self.loc is not None and self.scale is not None and self.standard_normal,
+            )
+            halved = self._written_by_policy(
+                outer_tensordict,
+                key.halved,
+                self.loc is not None and self.scale is not None and not self.standard_normal,
             )
             centred = self._written_by_policy(
                 outer_tensordict,
@@ -419,24 +469,35 @@ class ActionScaling(GeneratedTransform[ActionScalingKeys, ActionScalingInverseKe
                 self.loc is None and self.scale is None and not self.standard_normal,
             )
             action = action_scaling_inverse(
-                in_dtype(self.loc, self._inner(key.action).dtype),
-                in_dtype(self.scale, self._inner(key.action).dtype), self.standard_normal, action_low,
-                action_high, scaled, centred, shifted,
+                in_dtype(self.loc, self._inner_dtype(key.action)),
+                in_dtype(self.scale, self._inner_dtype(key.action)), self.standard_normal, action_low,
+                action_high, scaled, halved, centred, shifted,
             )
             self._write(tensordict, key.action, action)
         return tensordict
 
     def _outer_specs(self, key: ActionScalingInverseKeys) -> dict[NestedKey, TensorSpec]:
         specs: dict[NestedKey, TensorSpec] = {}
-        if self.loc is not None and self.scale is not None:
+        if self.loc is not None and self.scale is not None and not self.standard_normal:
+            specs[key.halved] = self._outer_spec(
+                key.action,
+                key.halved,
+                "monotone",
+                partial(
+                    action_scaling_outer_halved,
+                    self._cast("loc", self._inner_dtype(key.action)),
+                    self._cast("scale", self._inner_dtype(key.action)),
+                ),
+            )
+        if self.loc is not None and self.scale is not None and self.standard_normal:
             specs[key.scaled] = self._outer_spec(
                 key.action,
                 key.scaled,
                 "monotone",
                 partial(
                     action_scaling_outer_scaled,
-                    self._cast("loc", self._inner(key.action).dtype),
-                    self._cast("scale", self._inner(key.action).dtype),
+                    self._cast("loc", self._inner_dtype(key.action)),
+                    self._cast("scale", self._inner_dtype(key.action)),
                 ),
             )
         if self.loc is None and self.scale is None and not self.standard_normal:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4a6b3eb463f91230702041145ffcdbe6953bebb35475cd700d3c7bdb2f5b07cd
+# specgen: sha256=fcf3c3d5ad01ed8ce49a4c6636012e2034c08f8c437b385c93c4a160b9f35005
 """Several moments as one observation."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.transforms.dtypes import ANY_DTYPES, NUMBER_DTYPES
 from specgen_runtime.transforms.follows import Follows
+from specgen_runtime.transforms.frame_samples import FrameSamples as CatFramesMethods
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import normal_key, normal_keys
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -60,7 +61,7 @@ def cat_frames_step(dim: int, stacked: Tensor, next_frame: Tensor) -> Tensor:
     )
 
 
-class CatFrames(GeneratedTransform[CatFramesKeys]):
+class CatFrames(GeneratedTransform[CatFramesKeys], CatFramesMethods):
     """Put the last frames of an episode side by side.
 
     Reads, for each of `in_keys`:
@@ -71,6 +72,7 @@ class CatFrames(GeneratedTransform[CatFramesKeys]):
             newest behind
     """
 
+    _methods = CatFramesMethods
     _reads = ("frame",)
     _writes = ("stacked",)
     _recalls = ("stacked",)

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=53123824dc405c6bbc47733918c01115d99e1db4a491efdf0f3244f5f0529f9e
+# specgen: sha256=9c9168bb45aa6d7078600999aa7bf9fa25044ce9f8197473f816f66c22a49d97
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ class ObservationNorm(LearningTransform[ObservationNormKeys, ObservationNormInve
                 outer_tensordict, key.written, self.loc is not None and self.scale is not None
             )
             taken = observation_norm_inverse(
-                in_dtype(self.loc, self._inner(key.taken).dtype),
-                in_dtype(self.scale, self._inner(key.taken).dtype), self.standard_normal, written,
+                in_dtype(self.loc, self._inner_dtype(key.taken)),
+                in_dtype(self.scale, self._inner_dtype(key.taken)), self.standard_normal, written,
             )
             self._write(tensordict, key.taken, taken)
         return tensordict
@@ -240,8 +240,8 @@ class ObservationNorm(LearningTransform[ObservationNormKeys, ObservationNormInve
                 "monotone",
                 partial(
                     observation_norm_outer_written,
-                    self._cast("loc", self._inner(key.taken).dtype),
-                    self._cast("scale", self._inner(key.taken).dtype),
+                    self._cast("loc", self._inner_dtype(key.taken)),
+                    self._cast("scale", self._inner_dtype(key.taken)),
                     self.standard_normal,
                 ),
             )

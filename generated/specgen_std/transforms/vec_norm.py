@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=64fc38440f23fc187dc7b59b01ef870e837dbea33853917530cf11d0b7c1ffa0
+# specgen: sha256=e3b209ff5ae804d76c883e296b05f65f9517968b9e9449e39d3bb1dc316696ad
 """Normalisation by running statistics."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.dtypes import NUMBER_DTYPES
 from specgen_runtime.transforms.like import unbounded_like
 from specgen_runtime.transforms.new_rows import NewRows, batch_count, batch_mean
+from specgen_runtime.transforms.norm_statistics import NormStatistics as VecNormMethods
 from specgen_runtime.transforms.statistics import BufferSpec, LearningTransform
 from specgen_runtime.typing import NestedKey, TensorDictBase
 
@@ -84,7 +85,7 @@ def vec_norm_update(
     return next_count, next_loc, next_var
 
 
-class VecNorm(LearningTransform[VecNormKeys]):
+class VecNorm(LearningTransform[VecNormKeys], VecNormMethods):
     """Normalise by running means and deviations; 64 rows at once count as 64 one by one.
 
     Reads, for each of `in_keys`:
@@ -94,6 +95,7 @@ class VecNorm(LearningTransform[VecNormKeys]):
         `normed`, float32
     """
 
+    _methods = VecNormMethods
     _reads = ("x",)
     _writes = ("normed",)
     _maps: ClassVar[Mapping[str, str]] = {"normed": "x"}

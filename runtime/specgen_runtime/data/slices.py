@@ -16,7 +16,7 @@ from specgen_runtime.envs.keys import TRAJECTORY_KEY, MissingKeyError, show_key
 from specgen_runtime.transforms.keys import as_tuple, normal_key, sibling
 from specgen_runtime.typing import NestedKey
 
-__all__ = ["SliceSampler", "SliceSamplerWithoutReplacement"]
+__all__ = ["SliceSampler", "SliceSamplerWithoutReplacement", "WholePartSampler"]
 
 _NUMBERS: tuple[NestedKey, ...] = (TRAJECTORY_KEY, "episode")
 """Where the number of a row's trajectory is looked for."""
@@ -216,6 +216,22 @@ class SliceSampler(Sampler):
     def __repr__(self) -> str:
         size = f"num_slices={self.num_slices}" if self.num_slices else f"slice_len={self.slice_len}"
         return f"{type(self).__name__}({size}, strict_length={self.strict_length})"
+
+
+class WholePartSampler(SliceSampler):
+    """Draws as many whole parts as a sample is to have rows: for transforms that make one row of each part.
+
+    Args:
+        slice_len: how many rows a part has.
+        options: further keywords of `SliceSampler`.
+    """
+
+    def __init__(self, *, slice_len: int, **options: Any) -> None:
+        super().__init__(slice_len=slice_len, **options)
+        self._length = slice_len
+
+    def _sizes(self, batch_size: int) -> tuple[int, int]:
+        return self._length, batch_size
 
 
 class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):

@@ -20,7 +20,8 @@ So: ``k1`` in the reward; ``k2``, ``k3+`` or ``k3_is`` as a loss. Where tokens w
 single tokens leave a bias, ratios of whole prefixes do not. k1, k2 and k3 are J. Schulman's, "Approximating KL
 divergence" (2020).
 
-The formulas are declared in `runtime/schemas/estimators.yaml`, from which the functions are generated.
+The formulas are declared in `schemas/losses/kl_estimators.yaml`, from which the functions are generated, and which the
+losses of language models call, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-from specgen_runtime.llm.kl.generated.estimators import (
+from specgen_runtime.llm.kl.generated.kl_estimators import (
+    bounded_ratio,
     importance_weight,
     kl_abs,
     kl_k1,
@@ -95,7 +97,7 @@ def kl_estimate(
     if kind in _PLAIN:
         return _PLAIN[kind](ratio)
     if kind == "k3":
-        return kl_k3(ratio, bound=bound)
+        return kl_k3(bounded_ratio(ratio, bound=bound))
     if kind == "k3+":
         return kl_k3_plus(ratio, bound=bound)
     if log_probs is None:
@@ -106,7 +108,7 @@ def kl_estimate(
         prefix=weights == "prefix",
         max_weight=math.inf if max_weight is None else max_weight,
     )
-    return kl_k3_is(ratio, weight, bound=bound)
+    return kl_k3_is(bounded_ratio(ratio, bound=bound), weight)
 
 
 _PLAIN: Mapping[str, Callable[[Tensor], Tensor]] = {"k1": kl_k1, "abs": kl_abs, "k2": kl_k2}
@@ -132,4 +134,4 @@ def k3_kl_token_estimate(target_log_prob: Tensor, log_prob: Tensor) -> Tensor:
             f"target_log_prob {list(target_log_prob.shape)} and log_prob {list(log_prob.shape)} must have the same shape:"
             " they are of the same tokens"
         )
-    return kl_k3(log_prob - target_log_prob, bound=math.inf)
+    return kl_k3(log_prob - target_log_prob)

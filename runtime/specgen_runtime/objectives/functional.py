@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from specgen_runtime.objectives.module_base import TensorDictModuleParent
 from specgen_runtime.objectives.networks import FunctionalNetwork
 from specgen_runtime.objectives.parameters import (
+    assigned_number,
     coefficient,
     common_parameters,
     copy_values,
@@ -25,7 +25,7 @@ from specgen_runtime.objectives.parameters import (
 )
 from specgen_runtime.objectives.randomness import VmapRandomness, checked_randomness
 from specgen_runtime.objectives.shared_parameters import SharedParameter, shared_parameters
-from specgen_runtime.params import Limits, check_range
+from specgen_runtime.params import Limits
 
 
 class FunctionalModule(TensorDictModuleParent):
@@ -39,7 +39,7 @@ class FunctionalModule(TensorDictModuleParent):
     """The networks that the module calls in evaluation mode besides."""
 
     ranges: ClassVar[Mapping[str, Limits]] = {}
-    """The limits of its numbers, by their names; what is outside can't be assigned."""
+    """The limits of its numbers, by their names; what is outside, or no number, can't be assigned."""
 
     def __init__(self, *, functional: bool = True) -> None:
         super().__init__()
@@ -364,8 +364,8 @@ class FunctionalModule(TensorDictModuleParent):
     def __setattr__(self, name: str, value: Any) -> None:
         if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
             raise AttributeError(message)
-        if (limits := self.ranges.get(name)) is not None and isinstance(value, (Real, Tensor)):
-            check_range(name, value, value, limits)
+        if (limits := self.ranges.get(name)) is not None:
+            value = assigned_number(name, self.__dict__.get(name), value, limits)
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Real
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
 
 from specgen_runtime.envs.keys import as_tuple
+from specgen_runtime.params import Limits, check_range, element, float_param, int_param, wrong_type
 from specgen_runtime.typing import NestedKey
 
 
@@ -218,3 +220,29 @@ def network_of_target(name: str) -> str | None:
     if name.startswith("target_") and name.endswith("_params"):
         return name.removeprefix("target_").removesuffix("_params")
     return name.removesuffix("_target_params") if name.endswith("_target_params") else None
+
+
+def assigned_number(name: str, held: object, value: object, limits: Limits) -> object:
+    """What an attribute that is a number of a loss becomes.
+
+    Args:
+        name: of the attribute, for messages.
+        held: what it is now, where it is no buffer; None if there is nothing.
+        value: what is assigned: None, and for buffers and parameters a tensor, are left to them.
+        limits: its range.
+
+    Raises:
+        TypeError: if it is no number, or a fraction where a whole number is held.
+        ValueError: if it is outside its range.
+    """
+    if value is None:
+        return None
+    if isinstance(held, (int, float)) and not isinstance(held, bool):
+        read = int_param if isinstance(held, int) else float_param
+        return read(name, value, **limits)
+    if not isinstance(value, Tensor):
+        value = element(name, value)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise wrong_type(name, "a real number", value)
+    check_range(name, value, value, limits)
+    return value

@@ -12,6 +12,7 @@ from specgen_runtime.training.minibatches import (
     mean_losses,
     minibatches,
 )
+from specgen_runtime.training.optimizers import Adam, AdamW, clip_grad_norm_
 from specgen_runtime.training.reward_bonus import RewardBonus
 from specgen_runtime.training.run import Run, TrainingParts
 from specgen_runtime.training.run_config import ConfigChangedError
@@ -21,12 +22,15 @@ from specgen_runtime.training.streams import stream
 from specgen_runtime.training.videos import record_video
 
 __all__ = [
+    "Adam",
+    "AdamW",
     "ConfigChangedError",
     "FolderInUseError",
     "RewardBonus",
     "Run",
     "TrainingParts",
     "available_device",
+    "clip_grad_norm_",
     "column_minibatches",
     "command_line",
     "cosine",

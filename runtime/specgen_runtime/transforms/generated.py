@@ -22,6 +22,7 @@ from specgen_runtime.transforms.given_specs import from_given_specs
 from specgen_runtime.transforms.inverse import InverseTransform
 from specgen_runtime.transforms.key_finding import INPUTS
 from specgen_runtime.transforms.keys import leaf_keys, refuse_reset_keys, remove
+from specgen_runtime.transforms.methods import refuse_hidden_methods
 from specgen_runtime.transforms.offline import map_moments, recorded_moments, replay
 from specgen_runtime.typing import NestedKey
 
@@ -49,6 +50,7 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
         _policy: the outputs that the policy writes under ``"next"``.
         _networks: the networks that it calls, by their keywords.
         _moment_before: the last moment that it has transformed in no environment, if steps read it.
+        _methods: the class behind this one whose methods it has besides its own.
     """
 
     _refuses_offline: bool = False
@@ -56,11 +58,13 @@ class GeneratedTransform(InverseTransform[Row, InverseRow]):
     _done_keyword: str | None = None
     _inverse_keyword: str | None = None
     _policy: tuple[str, ...] = ()
+    _methods: type | None = None
     _networks: dict[str, RowNetwork]
     _moment_before: TensorDictBase | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        refuse_hidden_methods(cls)
         for name, given in (("_step", step_from_given_data), ("_reset", reset_from_given_data)):
             if name in cls.__dict__:
                 setattr(cls, name, given(cls.__dict__[name]))

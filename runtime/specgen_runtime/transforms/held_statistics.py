@@ -99,7 +99,8 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
 
     def _row_of(self, key: NestedKey | list[NestedKey]) -> Row:
         """The keys of the repetition that an entry belongs to."""
-        return next(row for row in self.keys if key in row or any(key in each_key(one) for one in row))
+        first = [row for row in self.keys if key in each_key(row[0]) or key == row[0]]
+        return first[0] if first else next(row for row in self.keys if key in row)
 
     def _held(self, key: NestedKey | list[NestedKey]) -> Mapping[str, Tensor]:
         """The statistics of an entry: one state of them, whoever changes them meanwhile."""
@@ -158,8 +159,14 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
             self._bound_names.add(name)
         return value
 
+    def _typed_value(self, spec: BufferSpec, row: Row) -> Tensor:
+        """A value of the dtype and shape of a statistic that is like what is computed of the entries."""
+        raise NotImplementedError
+
     def _shape(self, spec: BufferSpec, row: Row) -> torch.Size:
         """The shape of a statistic: that of an entry without the batch, or of one number."""
+        if spec.like:
+            return self._typed_value(spec, row).shape
         if not spec.shaped or spec.each is None:
             return torch.Size()
         source = self._told_by()
@@ -175,6 +182,8 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
     def _dtype(self, spec: BufferSpec, row: Row) -> torch.dtype:
         if spec.dtype is not None:
             return spec.dtype
+        if spec.like:
+            return self._typed_value(spec, row).dtype
         dtype = self._spec(getattr(row, spec.each or "")).dtype
         assert dtype is not None  # of a leaf
         return dtype

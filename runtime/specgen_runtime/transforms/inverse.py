@@ -209,8 +209,21 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
             self._known_inner[key] = blank
         return self._known_inner[key]
 
-    def _bounds(self, key: NestedKey) -> tuple[Tensor, Tensor]:
+    def _inner_dtype(self, key: NestedKey) -> torch.dtype:
+        """The dtype of what the environment is given; of recorded data that of what the policy wrote."""
+        data = self._data
+        if self.parent is not None or self._given is not None or data is None:
+            return self._inner(key).dtype
+        row = next(row for row in self.keys_inv if key in self._fields(self._gives, [row]))
+        written = (data.get(one, None) for one in self._fields(self._takes, [row]))
+        return next((value.dtype for value in written if value is not None), torch.get_default_dtype())
+
+    def _bounds(self, key: NestedKey, *, unread: bool = False) -> tuple[Tensor, Tensor]:
         """The bounds of what the environment is given, without the batch's dimensions where all rows have the same.
+
+        Args:
+            key: what it is given.
+            unread: whether parameters stand in for them: any numbers do.
 
         Raises:
             ValueError: if it has no finite bounds on both sides.
@@ -218,6 +231,8 @@ class InverseTransform(EntriesTransform[Row, InverseRow]):
         if key not in self._known_bounds:
             spec = self._spec(key, INPUTS)
             if not is_bounded(spec):
+                if unread:
+                    return torch.zeros(()), torch.zeros(())
                 raise ValueError(
                     f"{type(self).__name__} needs finite bounds on both sides of {key!r}, whose spec is {spec}"
                 )

@@ -10,9 +10,12 @@ from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses.part_names import check_part_names
 from specgen.check.losses.sizes import refuse_unknown_sizes
-from specgen.check.model import Checked
-from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
+from specgen.check.model import Checked, snake
+from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions, called_in
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules.schema import NAME_TAKEN
+from specgen.diagnostics.rules.yaml import IMPORT_CLASH
+from specgen.expr import Function
 from specgen.schema.load import SchemaFile
 
 
@@ -43,6 +46,12 @@ def check_losses(
     for name in whole.order:
         base = whole.bases.get(name)
         base = parents.get(base.name, base) if base is not None else None
+        within_reach = functions if base is None else _with_inherited(functions, base, whole.file, name, sink)
+        called = _called(parents[name], within_reach)
+        parents[name] = replace(parents[name], functions=called)
+        if not parents[name].abstract and not _has_its_name(name, module, called, file, sink):
+            parents[name] = replace(parents[name], sound=False)
+            continue
         if base is not None and not base.sound:
             parents[name] = replace(parents[name], sound=False)
             continue
@@ -51,7 +60,7 @@ def check_losses(
             parents[name] = replace(parents[name], made=above)
             continue
         found = Sink()
-        loss = check_loss(whole.file, name, module, found, above, functions)
+        loss = check_loss(whole.file, name, module, found, above, within_reach)
         if base is not None:
             found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
         sink.extend(found.items)
@@ -64,6 +73,45 @@ def check_losses(
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents
+
+
+def _with_inherited(
+    functions: SharedFunctions, base: ParentLoss, file: SchemaFile, name: str, sink: Sink
+) -> SharedFunctions:
+    """What a loss may call: the functions that its file sees, and those that it inherits calls of.
+
+    Args:
+        functions: those that its file sees.
+        base: the loss that it extends.
+        file: its file.
+        name: the loss.
+        sink: takes functions of one name that differ.
+    """
+    for one, inherited in base.functions.items():
+        here = functions.known.get(one)
+        if here is not None and here.module != inherited.module:
+            message = f"`{base.name}` calls `{one}` of {inherited.module}, and here that is a function of {here.module}"
+            span = file.span("losses", name, "extends")
+            sink.add(IMPORT_CLASH.at(span, message, help=f"rename the `{one}` of {here.module}"))
+    return replace(functions, known={**base.functions, **functions.known})
+
+
+def _called(loss: ParentLoss, functions: SharedFunctions) -> dict[str, Function]:
+    """The functions of files that a whole declaration calls."""
+    called = set(called_in(loss.node)) if functions.known and loss.node is not None else set()
+    return {name: function for name, function in functions.known.items() if name in called}
+
+
+def _has_its_name(
+    name: str, module: str, called: Mapping[str, Function], file: SchemaFile, sink: Sink
+) -> bool:
+    """Whether the function that is generated for a loss takes the name of none that it calls from elsewhere."""
+    function = called.get(snake(name))
+    if function is None or function.module == module:  # said of functions of the file where names are checked
+        return True
+    message = f"the loss `{name}` and the function that it calls of {function.module} would both be `{snake(name)}()`"
+    sink.add(NAME_TAKEN.at(file.key_span("losses", name), message, help="give this loss another name"))
+    return False
 
 
 def check_loss(

@@ -7,7 +7,7 @@ declaration, and need not know that a part of it was inherited.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from specgen.check.losses.lets import merged_lets
 from specgen.check.losses.model import LossClass
@@ -15,6 +15,7 @@ from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.diagnostics.rules import losses, unread
+from specgen.expr import Function
 from specgen.schema.load import SchemaFile, is_dropped, to_data
 from specgen.schema.loss import Loss
 from specgen.schema.module import Module
@@ -49,6 +50,7 @@ class ParentLoss:
         abstract: whether it has no class.
         allow: codes of warnings that it and the abstract ones above it allow.
         made: its class, or that of the nearest loss above it that has one; None where none has.
+        functions: the functions of files that it calls, also what it inherits.
         sound: whether nothing is wrong with it and with what it extends.
     """
 
@@ -58,6 +60,7 @@ class ParentLoss:
     abstract: bool
     allow: frozenset[str] = frozenset()
     made: LossClass | None = None
+    functions: Mapping[str, Function] = field(default_factory=dict)
     sound: bool = True
 
 

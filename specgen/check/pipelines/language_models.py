@@ -90,7 +90,7 @@ class LanguageModelReader:
             return None
         if _READ not in role.inputs:
             message = f"`{self.loss}` has no language model as `{name}`"
-            help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`, `SFTLoss`"
+            help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`, `SFTLoss`, `DistillationLoss`"
             self.sink.add(model_rules.NO_CONVERSATION.at(place, message, help=help))
             return None
         if body.causal_lm not in self.models:

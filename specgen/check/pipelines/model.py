@@ -190,6 +190,11 @@ class PipelineLoss:
         return f"{self.name}_{name}" if self.name else name
 
     @property
+    def assistant_only(self) -> bool:
+        """Whether only what the assistant said counts, of conversations that were recorded."""
+        return self.arguments.get("assistant_only", True) is True
+
+    @property
     def learned(self) -> Mapping[str, str]:
         """Its learned numbers, by their names in the pipeline."""
         return {

@@ -18,11 +18,12 @@ from specgen.diagnostics.rules import llm as llm_rules
 from specgen.diagnostics.rules import llm_chains as chain_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.expr.symbols import Key
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_data import Recorded
 
-REF_LOG_PROBS = ("next", "ref_log_probs", "full")
-"""Where the log-probabilities of a reference are put, which losses over tokens read."""
+_LOG_PROBS = "log_probs"
+"""What the key of another model's log-probabilities ends with: `next.ref_log_probs.full`, `next.teacher_log_probs.full`."""
 
 
 def read_conversations(
@@ -101,10 +102,10 @@ def check_recorded_conversations(
                 help = f"leave out `log_probs_key` of `{model.name}`"
                 sink.add(rules.NO_WRITER.at(network.span, message, notes=notes, help=help))
     here = (*path, "data", "recorded")
-    reading = [(loss, role) for loss in losses for role in _reading(loss)]
+    reading = [(loss, role, key) for loss in losses for role, key in _reading(loss)]
     if data.ref_model is None:
-        for loss, role in reading:
-            message = f"`{loss.loss.name}` reads `{'.'.join(REF_LOG_PROBS)}`, {role.doc.split(';')[0]}, and nobody writes it before"
+        for loss, role, key in reading:
+            message = f"`{loss.loss.name}` reads `{dotted(key)}`, {role.doc.split(';')[0]}, and nobody writes it before"
             help = "write `ref_model: …` beside `conversations`, with a frozen model of `models`"
             sink.add(rules.NO_WRITER.at(loss.span, message, help=help))
         return
@@ -127,9 +128,15 @@ def imitating(losses: Sequence[PipelineLoss], data: PipelineData | None) -> Pipe
     return next((loss for loss in talking if not is_on_policy(loss)), None)
 
 
-def _reading(loss: PipelineLoss) -> Iterator[LossRole]:
-    """The roles of a loss that are log-probabilities of a reference, where it reads them."""
+def reference_key(losses: Sequence[PipelineLoss]) -> Key:
+    """Where losses read what a reference says of recorded conversations; that of `SFTLoss` where none does."""
+    return next((key for loss in losses for _, key in _reading(loss)), ("next", "ref_log_probs", "full"))
+
+
+def _reading(loss: PipelineLoss) -> Iterator[tuple[LossRole, Key]]:
+    """The roles of a loss that are log-probabilities of a reference, where it reads them, and their keys."""
     for role in loss.loss.roles:
         key = ("next", *role.key) if role.after else role.key
-        if key == REF_LOG_PROBS and role.name not in loss.unread and not role.optional:
-            yield role
+        other = len(key) == 3 and key[0] == "next" and key[1].endswith(_LOG_PROBS) and key[2] == "full"
+        if other and role.name not in loss.unread and not role.optional:
+            yield role, key

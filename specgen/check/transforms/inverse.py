@@ -16,6 +16,7 @@ from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Binding, SpecType, Symbol, Type, Typed, full, infer, parse_type
 from specgen.expr.sizes import Dim, Dims, Rest, Sym
 from specgen.expr.source_text import Excerpt
+from specgen.expr.tree import Call, Expr, Name, children
 from specgen.expr.types import At
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
@@ -33,6 +34,25 @@ def bound_names(role: Role) -> tuple[tuple[str, str], ...]:
     if not role.spec.bounded:
         return ()
     return (f"low({role.name})", f"{role.name}_low"), (f"high({role.name})", f"{role.name}_high")
+
+
+def never_read_with(expr: Expr, role: str, absent: frozenset[str] = frozenset()) -> frozenset[str] | None:
+    """The optional parameters with which `expr` does not read the bounds of a role; None where it never does.
+
+    Args:
+        expr: the expression.
+        role: the role.
+        absent: the parameters that are known not to be given.
+    """
+    match expr:
+        case Call(Name("low" | "high"), (Name(name),), ()) if name == role:
+            return absent
+        case Call(Name("where"), (Call(Name("given"), (Name(param),), ()), then, otherwise), ()):
+            found = [never_read_with(then, role, absent), never_read_with(otherwise, role, absent | {param})]
+        case _:
+            found = [never_read_with(child, role, absent) for child in children(expr)]
+    reading = [names for names in found if names is not None]
+    return frozenset.intersection(*reading) if reading else None
 
 
 def classes_name(output: Output) -> tuple[str, str] | None:
@@ -217,6 +237,15 @@ class OuterTypes:
             ".".join(here), identifier(output.name), typed.type, typed.interval, key=(output.name,)
         )
         return made_statement(here, output.name, spec.like_expr, source, typed, symbol)
+
+
+def not_written(roles: Iterable[Role]) -> dict[str, str]:
+    """What to say of roles that `inverse` can't read: those of what the environment returns."""
+    why = (
+        "it is what the environment returns; `inverse` reads what the policy writes, outputs that follow an inverse role. "
+        "Let the policy write what depends on it"
+    )
+    return {role.name: why for role in roles if not role.inverse}
 
 
 def check_inverse_reads(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specgen.check.python_source import python_source
+from specgen.check.sources import PythonSource
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import PythonPhases
 from specgen.diagnostics import Sink
@@ -87,6 +88,15 @@ def check_python_phases(
     if len(sink.items) > before:
         return None
     return PythonPhases(source, tuple(transform.phases), transform.reads_env)
+
+
+def check_methods(
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, module: str, sink: Sink
+) -> PythonSource | None:
+    """The class whose methods the transform at `path` has besides its own; a mistake in its name goes to the sink."""
+    if transform.methods is None:
+        return None
+    return python_source(file.scalar(*path, "methods"), module, sink)
 
 
 def _check_phases(file: SchemaFile, path: tuple[str, ...], transform: Transform, sink: Sink) -> None:

@@ -213,7 +213,7 @@ RECORDED_CONVERSATIONS = Rule(
     "SG626",
     "conversations that are recorded, and those that are not",
     """\
-`SFTLoss` learns from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself.
+`SFTLoss` and `DistillationLoss` learn from conversations that a function gives (`conversations`); `GRPOLoss` and its kin from answers of the model itself.
 Numbers are recorded in a folder (`path`).
 
 ```yaml
@@ -233,7 +233,8 @@ UNREAD_REFERENCE = Rule(
     "SG627",
     "a reference that nothing reads",
     """\
-`ref_model` scores each batch of recorded conversations. `SFTLoss` reads that with `kl_to_ref_coeff`, and as `minor_sft`.
+`ref_model` scores each batch of recorded conversations. `SFTLoss` reads that with `kl_to_ref_coeff`, and as `minor_sft`;
+`DistillationLoss` always does.
 
 ```yaml
 loss: {SFTLoss: {}}

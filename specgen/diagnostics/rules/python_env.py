@@ -11,7 +11,7 @@ CLASS_NAME = Rule(
 `python:` names the class that an environment's behaviour comes from: the module as an `import` statement has
 it, a colon, and the class in it. It is text: specgen imports nothing when it checks or builds, so the class may
 be written afterwards. The generated environment imports it when one is made. `rewards`, `chat` and the `factory` of a
-language model name functions in the same way.
+language model name functions in the same way, `methods` of a transform a class, which its module imports.
 
 ```yaml
 python: mypackage/warehouse.py:WarehouseDynamics

@@ -154,9 +154,10 @@ def _reduced(loss: CheckedLoss, statement: Statement, owner: str) -> str:
 
 
 def _metric(loss: CheckedLoss, statement: Statement, owner: str) -> Code:
+    text, type = f"{owner}.{statement.name}", loss.types[statement.target]
     if statement.target in loss.each:
-        return Code(f"{owner}.{statement.name}")
-    if loss.types[statement.target].level == "batch":
+        return Code(text)
+    if type.level == "batch":
         mask = f", {owner}.mask" if loss.mask is not None else ""
-        return Code(f"samples.mean({owner}.{statement.name}{mask})")
-    return using(f"torch.as_tensor({owner}.{statement.name})", "torch")
+        return Code(f"samples.mean({text}{mask})")
+    return using(f"torch.as_tensor({text})", "torch") if type.python else Code(text)

@@ -10,9 +10,12 @@ from specgen.plan.pipelines.layers import own_alias
 from specgen.plan.pipelines.update import output_of
 
 _TRAINING = (
+    "Adam",
+    "AdamW",
     "RewardBonus",
     "Run",
     "available_device",
+    "clip_grad_norm_",
     "command_line",
     "column_minibatches",
     "cosine",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.pipelines.data_model import RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.pipelines.model import CheckedPipeline, PipelineNetwork
-from specgen.check.pipelines.recorded_conversations import REF_LOG_PROBS
+from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork
+from specgen.check.pipelines.recorded_conversations import reference_key
 from specgen.code import Code, using
 from specgen.literals import literal
 from specgen.plan.pipelines.devices import device_of
@@ -61,15 +61,15 @@ def _made(pipeline: CheckedPipeline, model: CheckedLanguageModel, place: str) ->
     return using(f"{made}.get_new_version(autocast=torch.{pipeline.precision})", model.maker, "torch")
 
 
-def scoring(network: PipelineNetwork) -> str:
+def scoring(loss: PipelineLoss, network: PipelineNetwork) -> str:
     """What a loss is given of a model that acts: it with the same weights, which scores the tokens of answers."""
     made = f"self.{network.attribute}"
     if network.language_model is None:
         return made
     words = ["generate=False", f"input_mode={literal('tokens')}"]
     if not network.role.policy:
-        # Rows that were recorded are padded, and of them answers are learned.
-        words += ["pad_output=True", "assistant_only=True"]
+        # Rows that were recorded are padded.
+        words += ["pad_output=True", f"assistant_only={loss.assistant_only}"]
     return f"{made}.get_new_version({', '.join(words)})"
 
 
@@ -79,13 +79,15 @@ def recorded_chats(pipeline: CheckedPipeline) -> tuple[str, list[str]]:
     return f"recorded_conversations(recorded(), self.{network.attribute})", ["recorded_conversations"]
 
 
-def scored_by(data: RecordedData) -> tuple[list[str], list[str]]:
+def scored_by(pipeline: CheckedPipeline, data: RecordedData) -> tuple[list[str], list[str]]:
     """What a buffer of recorded conversations is told of the reference; and the names that this uses."""
     if data.ref_model is None:
         return [], []
     model = f"self.{data.ref_model.maker}.get_new_version(input_mode={literal('tokens')}, pad_output=True)"
-    words = ["assistant_only=False", f"mask_key={key_text(('masks', 'all_assistant_mask'))}"]
-    words.append(f"log_probs_full_key={key_text(REF_LOG_PROBS)}")
+    words = ["assistant_only=False"]
+    if all(loss.assistant_only for loss in pipeline.losses):
+        words.append(f"mask_key={key_text(('masks', 'all_assistant_mask'))}")
+    words.append(f"log_probs_full_key={key_text(reference_key(pipeline.losses))}")
     made = f"RetrieveLogProb({', '.join((model, *words))})"
     return [f"transform={made}"], ["RetrieveLogProb"]
 

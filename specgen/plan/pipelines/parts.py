@@ -247,7 +247,7 @@ def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
 
 
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
-    words = [f"{network.role.name}={scoring(network)}" for network in loss.networks]
+    words = [f"{network.role.name}={scoring(loss, network)}" for network in loss.networks]
     words += [f"{name}={literal(value)}" for name, value in loss.arguments.items()]
     words += [f"{name}=config.{setting.name}" for name, setting in loss.settings.items()]
     for name, pair in loss.pairs.items():
@@ -297,10 +297,11 @@ def _optimizer(pipeline: CheckedPipeline, optimizer: PipelineOptimizer) -> Code:
     if "beta1" in settings or "beta2" in settings:
         words.append(f"betas=({settings.pop('beta1', '0.9')}, {settings.pop('beta2', '0.999')})")
     words += [f"{name}={value}" for name, value in settings.items()]
+    own = ("own_parameters",) if "own_parameters" in moved else ()
+    kind = _CLASSES[optimizer.kind]
     if optimizer.kind in ("adam", "adamw"):
-        words.append("fused=True")
-    uses = ("torch", "own_parameters") if "own_parameters" in moved else ("torch",)
-    return using(f"torch.optim.{_CLASSES[optimizer.kind]}({', '.join(words)})", *uses)
+        return using(f"{kind}({', '.join(words)})", kind, *own)
+    return using(f"torch.optim.{kind}({', '.join(words)})", "torch", *own)
 
 
 def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
@@ -317,7 +318,7 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
             # When it is made: it may import types of this module.
             yield using(f"from {data.conversations.module} import {data.conversations.name} as recorded")
             found, uses = recorded_chats(pipeline)
-            words, more = scored_by(data)
+            words, more = scored_by(pipeline, data)
             uses += more
         storage = f"TensorStorage({found}, device={place or literal('auto')})"
         words = [

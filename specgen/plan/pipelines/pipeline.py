@@ -257,7 +257,7 @@ def _uses(pipeline: CheckedPipeline) -> Iterator[str]:
     yield from ("Any", "Mapping", "NamedTuple", "Path", "Run", "Tensor", "TensorDictBase", "dataclass")
     yield from ("command_line", "draw_curve", "evaluate", "stream", "torch")
     if any(one.max_grad_norm is not None for one in pipeline.optimizers):
-        yield "nn"
+        yield "clip_grad_norm_"
     if isinstance(pipeline.data, OnPolicyData):
         yield "column_minibatches" if pipeline.in_whole_rows else "minibatches"
     if stored_keys(pipeline):

@@ -86,7 +86,7 @@ def _clipped(optimizer: PipelineOptimizer) -> str:
     """The call that scales gradients down, and returns their norm."""
     assert optimizer.max_grad_norm is not None
     parameters = f'parts.{optimizer_part(optimizer)}.param_groups[0]["params"]'
-    return f"nn.utils.clip_grad_norm_({parameters}, config.{optimizer.max_grad_norm.name})"
+    return f"clip_grad_norm_({parameters}, config.{optimizer.max_grad_norm.name})"
 
 
 def _steps(pipeline: CheckedPipeline) -> Iterator[tuple[str | None, str]]:

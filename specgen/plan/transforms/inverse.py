@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specgen.check.transforms.entries import Image, Output, Role
 from specgen.check.transforms.images import image_of
-from specgen.check.transforms.inverse import COUNTED, bound_names, classes_name
+from specgen.check.transforms.inverse import COUNTED, bound_names, classes_name, never_read_with
 from specgen.check.transforms.model import CheckedTransform
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.code import Code, using
@@ -145,7 +145,8 @@ class _Planner:
             elif read in self.bounds:
                 role, _ = self.bounds[read]
                 both = ", ".join(name for name, (other, _) in self.bounds.items() if other is role)
-                fetched[both] = f"self._bounds(key.{role.name})"
+                replaced = " or ".join(f"{self.params[name]} is not None" for name in self._in_place_of(role))
+                fetched[both] = f"self._bounds(key.{role.name}{', unread=' * bool(replaced)}{replaced})"
                 passed.append(read)
             elif read in self.classes:
                 passed.append(f"self._classes(key, key.{self.classes[read]})")
@@ -158,7 +159,7 @@ class _Planner:
                 param = self.transform.param(read)
                 passed.append(param_of_rows(param, "tensordict.batch_size", self._like(function, inner)))
             elif read in self.params:
-                passed.append(self._param(read, f"self._inner(key.{inner}).dtype", function.given))
+                passed.append(self._param(read, f"self._inner_dtype(key.{inner})", function.given))
             elif read in self.networks:
                 passed.append(f"self._networks[{literal(read)}]")
             elif read in self.roles:
@@ -169,6 +170,13 @@ class _Planner:
         uses = ["in_dtype"] if any(text.startswith("in_dtype(") for text in passed) else []
         args = (using(text, *uses) for text in passed)
         return tuple(fetched.items()), CallPlan(function.name, tuple(args))
+
+    def _in_place_of(self, role: Role) -> list[str]:
+        """The optional parameters that the inverse reads in place of the bounds of a role, if they are given."""
+        found = [never_read_with(one.expr, role.name) for one in self.transform.inverse]
+        optional = [param.name for param in self.transform.params if param.optional]
+        reading = [names for names in found if names is not None]
+        return [name for name in optional if reading and all(name in names for names in reading)]
 
     def _like(self, function: PhaseFunction, inner: str) -> str:
         """A tensor in whose dtype parameters are read: what the policy wrote, or what the environment is given."""

@@ -227,6 +227,10 @@ class LearnsPlan:
         reads: the fields of a record that an update needs.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
+        joined: the fields of several keys whose values are put behind one another, single numbers as vectors of one.
+        types: the call that computes values of the types of buffers which are like expressions; None where none is.
+        typed: the names of these buffers.
+        values: the type of what the calls are given: a field of several keys gives a list.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -234,6 +238,10 @@ class LearnsPlan:
     reads: tuple[str, ...]
     call: CallPlan
     single: bool
+    joined: tuple[str, ...] = ()
+    types: CallPlan | None = None
+    typed: tuple[str, ...] = ()
+    values: str = "Tensor"
 
 
 @dataclass(frozen=True)
@@ -299,6 +307,7 @@ class TransformPlan:
         learns: what it learns.
         refuses_offline: whether recorded data are refused.
         masks: pairs of fields of its records: an action, and what is allowed of it.
+        methods: the class whose methods it has besides its own, as its module calls it.
     """
 
     name: str
@@ -339,6 +348,7 @@ class TransformPlan:
     learns: LearnsPlan | None = None
     networks: tuple[CalledNetworkPlan, ...] = ()
     python: PythonClassPlan | None = None
+    methods: Text | None = None
 
     @property
     def base(self) -> str:

@@ -15,6 +15,7 @@ from specgen.literals import literal
 from specgen.plan.model import Argument, CallPlan, Text
 from specgen.plan.short_texts import TORCH_DTYPES
 from specgen.plan.spec_text import number_text
+from specgen.source.outline import METHODS_SUFFIX
 
 METHOD_VARIABLES = frozenset(
     {
@@ -80,6 +81,11 @@ def named_done_key(keyword: str | None) -> Code | None:
     if keyword is None:
         return None
     return using(f"None if {keyword} is None else normal_key({keyword})", "normal_key")
+
+
+def methods_name(transform: str) -> str:
+    """What the module of a transform calls the class whose methods it has besides its own."""
+    return f"{transform}{METHODS_SUFFIX}"
 
 
 def by_condition(outputs: Iterable[Output]) -> list[tuple[Condition | None, list[Output]]]:

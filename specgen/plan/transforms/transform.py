@@ -9,7 +9,7 @@ from specgen.check.transforms.entries import Role
 from specgen.check.transforms.model import PHASES, CheckedTransform, Phase
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.check.transforms.types import joins_only
-from specgen.code import using, value_code
+from specgen.code import named, using, value_code
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.literals import literal
 from specgen.plan.items import Item
@@ -30,12 +30,7 @@ from specgen.plan.transforms.functions import (
 )
 from specgen.plan.transforms.inverse import plan_inverse
 from specgen.plan.transforms.keys import KeyPlanner
-from specgen.plan.transforms.model import (
-    PhaseBlock,
-    PhasePlan,
-    TensorMapPlan,
-    TransformPlan,
-)
+from specgen.plan.transforms.model import PhaseBlock, PhasePlan, TensorMapPlan, TransformPlan
 from specgen.plan.transforms.networks import plan_networks
 from specgen.plan.transforms.offline import plan_recursion, recursion_functions
 from specgen.plan.transforms.params import plan_param
@@ -48,6 +43,7 @@ from specgen.plan.transforms.text import (
     follows_code,
     if_there,
     keyless,
+    methods_name,
     named_done_key,
     named_reset_keys,
     policy_states,
@@ -91,8 +87,7 @@ class _Planner:
         items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         if self.update is not None:
-            constants = self.update.constants
-            items += [one.plan for one in (constants, self.update.update) if one is not None]
+            items += self.update.plans
         items += python_items(self.transform)
         return [*items, self._class()]
 
@@ -154,6 +149,7 @@ class _Planner:
             around=self.around,
             networks=plan_networks(transform),
             python=python_class(transform),
+            methods=None if transform.methods is None else named(methods_name(transform.name)),
         )
 
     @property

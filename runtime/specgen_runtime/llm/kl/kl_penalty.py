@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from specgen_runtime.llm.kl.generated.estimators import log_ratio
+from specgen_runtime.llm.kl.generated.kl_estimators import log_ratio
 from specgen_runtime.llm.kl.generated.penalties import (
     adapted_coefficient,
     clipped_fraction,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from specgen_runtime.llm.kl.generated.estimators import kl_full
+from specgen_runtime.llm.kl.generated.kl_estimators import kl_full
 
 __all__ = ["PLAIN", "Chosen", "Warp", "chosen_log_probs", "full_kl_of", "full_precision"]
 

@@ -35,7 +35,7 @@ class ChatGRPO:
             actor_network=self.actor_network.get_new_version(generate=False, input_mode="tokens")
         )
         self.loss.generator = self.drawing
-        self.optimizer = torch.optim.AdamW(self.loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = AdamW(self.loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     # ...

@@ -85,7 +85,7 @@ class Pushing:
         )
         self.robot_loss.generator = self.drawing
         self.robot_estimator = self.robot_loss.value_estimator
-        self.optimizer = torch.optim.Adam(self.robot_loss.parameters(), lr=config.lr, fused=True)
+        self.optimizer = Adam(self.robot_loss.parameters(), lr=config.lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""Adam and the clipping of gradients as torch computes them, without what torch does around the kernels.
+
+At each step torch looks for hooks and sorts parameters by device and dtype. For networks of a few thousand parameters that takes
+longer than the arithmetic. Here it is left out where it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import optimizer as torch_optimizer
+
+__all__ = ["Adam", "AdamW", "clip_grad_norm_"]
+
+_Columns = tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+"""A group; its parameters with gradients; their gradients, first moments, second moments and numbers of steps."""
+
+
+class _LeanSteps(torch.optim.Adam):
+    """The steps of `Adam` and `AdamW`."""
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        if not set_to_none:
+            super().zero_grad(set_to_none=False)
+            return
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take a step; see `torch.optim.Adam.step`."""
+        columns = None if closure is not None else self._columns()
+        if columns is None:
+            whole: Any = torch.optim.Adam.step
+            if not getattr(
+                whole, "hooked", False
+            ):  # torch adds the calls of hooks when the first Adam is made
+                whole = self.profile_hook_step(whole)
+            return whole(self) if closure is None else whole(self, closure)
+        with torch.no_grad():
+            for group, parameters, gradients, means, squares, steps in columns:
+                torch._foreach_add_(steps, 1)
+                kernel = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
+                beta1, beta2 = group["betas"]
+                kernel(
+                    parameters, gradients, means, squares, [], steps, lr=group["lr"], beta1=beta1, beta2=beta2,
+                    weight_decay=group["weight_decay"], eps=group["eps"], amsgrad=False, maximize=group["maximize"],
+                )  # fmt: skip
+        return None
+
+    step.hooked = True  # type: ignore[attr-defined]  # torch is not to wrap it
+
+    def _columns(self) -> list[_Columns] | None:
+        """What the kernels are called with; None if a step is more than that, or there is no state yet."""
+        own, states = vars(self), self.state
+        if (
+            own["_optimizer_step_pre_hooks"]
+            or own["_optimizer_step_post_hooks"]
+            or torch_optimizer._global_optimizer_pre_hooks
+            or torch_optimizer._global_optimizer_post_hooks
+            or "grad_scale" in own  # a GradScaler asks for the step
+            or torch.compiler.is_compiling()
+        ):
+            return None
+        found: list[_Columns] = []
+        for group in self.param_groups:
+            if not _is_usual(group):
+                return None
+            trained = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not trained:
+                continue
+            kept: list[Any] = [states.get(parameter) for parameter in trained]
+            gradients = [parameter.grad for parameter in trained]
+            if not all(kept) or not _are_alike([*trained, *gradients]):
+                return None
+            means, squares, steps = zip(
+                *[(each["exp_avg"], each["exp_avg_sq"], each["step"]) for each in kept], strict=True
+            )
+            found.append((group, trained, gradients, list(means), list(squares), list(steps)))
+        return found
+
+
+class Adam(_LeanSteps):
+    """`torch.optim.Adam` with its fused kernel: the same numbers and state, for small networks in half the time.
+
+    Hooks, closures and a `GradScaler` work as with torch's.
+
+    Args:
+        params: what is trained, or groups of it.
+        lr: the step size.
+        betas: how much of the means of gradients and of their squares stays at each step.
+        eps: is added to the square root of the mean of squares.
+        weight_decay: how much of each parameter is added to its gradient.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, fused=True)
+
+
+class AdamW(_LeanSteps):
+    """`torch.optim.AdamW` with its fused kernel: as `Adam`, but parameters decay by themselves.
+
+    Args:
+        params: what is trained, or groups of it.
+        lr: the step size.
+        betas: how much of the means of gradients and of their squares stays at each step.
+        eps: is added to the square root of the mean of squares.
+        weight_decay: how much of each parameter, times `lr`, is taken away at each step.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, fused=True, decoupled_weight_decay=True)
+
+
+def clip_grad_norm_(parameters: Sequence[nn.Parameter], max_norm: float) -> Tensor:
+    """Scale gradients down so that their norm, of all together, is `max_norm` at most.
+
+    What `torch.nn.utils.clip_grad_norm_` does, in half the time for small networks.
+
+    Args:
+        parameters: whose gradients change in place; those without are left out.
+        max_norm: the norm.
+
+    Returns:
+        The norm that they had, a scalar tensor.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients or not _are_alike(gradients):
+        return nn.utils.clip_grad_norm_(parameters, max_norm)
+    with torch.no_grad():
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm
+
+
+def _is_usual(group: dict[str, Any]) -> bool:
+    """Whether the fused kernel is all that a step of a group is."""
+    return (
+        bool(group["fused"])
+        and not (group["amsgrad"] or group["capturable"] or group["differentiable"])
+        and type(group["lr"]) is float
+        and type(group["betas"][0]) is float
+        and type(group["betas"][1]) is float
+    )
+
+
+def _are_alike(tensors: Sequence[Tensor]) -> bool:
+    """Whether tensors are dense, and of one device and dtype."""
+    device, dtype, usual = tensors[0].device, tensors[0].dtype, (Tensor, nn.Parameter)
+    return device.type in ("cpu", "cuda") and all(
+        type(each) in usual and each.dtype is dtype and each.device == device and each.layout is torch.strided
+        for each in tensors
+    )
