@@ -128,6 +128,7 @@ _RUNTIME_LOSSES = (
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_returned",
     "check_support",
     "chosen_members",
     "coefficient_part",

@@ -33,7 +33,7 @@ from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistributio
 from specgen_runtime.objectives.projection import check_support, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
-from specgen_runtime.objectives.selection import LossPart, term_alone
+from specgen_runtime.objectives.selection import LossPart, check_returned, term_alone
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
     GAE,
@@ -82,6 +82,7 @@ __all__ = [
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_returned",
     "check_support",
     "chosen_members",
     "coefficient_part",

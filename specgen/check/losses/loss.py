@@ -178,7 +178,7 @@ class LossChecker:
             metrics=metrics,
             writes=writes,
             update=update,
-            methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
+            methods=checked_methods(self.file, self.path, self.loss, self.names, self.scope, self.sink),
             out_keys=out_keys,
             each=self.outputs.each,
             when=self.outputs.when,
