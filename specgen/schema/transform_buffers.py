@@ -14,7 +14,8 @@ class Buffer(Declaration):
 
     Attributes:
         each: the role of which each key has one of its own; without it there is one.
-        type: a dtype, a dtype with `[...]` for the dimensions of the role, or `like(x)` for its dtype, too.
+        type: a dtype, a dtype with `[...]` for the dimensions of the role, `like(x)` for its dtype, too, or `like(…)` of an
+            expression of roles.
         init: what it begins with: a number, a truth value or the name of a parameter.
         optional: whether it has no value where the parameter of `init` was not given, until it is learned.
         doc: one line for the generated docstring.

@@ -377,8 +377,10 @@ def test_whole_episodes_of_any_batch_that_count_no_waiting(size: tuple[int, ...]
     collector: Collector[Any] = Collector(
         CartPole(batch_size=size), frames_per_batch=60 * 200, total_frames=200, whole_episodes=True
     )
+    with pytest.raises(TypeError, match="has no length"):
+        len(collector)
     frames = 0
-    for batch in collector:
+    for batch in list(collector):
         mask = batch["collector", "mask"]
         assert mask.shape == batch.shape
         assert batch["next", "done"].squeeze(-1)[mask].sum() == max(1, torch.Size(size).numel())
@@ -393,3 +395,9 @@ def test_whole_episodes_of_workers_are_not_joined() -> None:
         MultiSyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True)
     with pytest.raises(ValueError, match="goes without"):
         MultiAsyncCollector([CartPole] * 2, frames_per_batch=20, whole_episodes=True, split_trajs=True)
+    workers = MultiAsyncCollector([CartPole], frames_per_batch=20, total_frames=40, whole_episodes=True)
+    try:
+        with pytest.raises(TypeError, match="has no length"):
+            len(workers)
+    finally:
+        workers.shutdown()

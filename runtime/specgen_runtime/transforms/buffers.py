@@ -24,6 +24,7 @@ class BufferSpec:
         shaped: whether it has the shape of a row of the entry.
         init: what it begins with; None for nothing.
         optional: whether it may have no value.
+        like: whether it has the dtype and shape of what the class computes of the entries.
     """
 
     name: str
@@ -32,6 +33,7 @@ class BufferSpec:
     shaped: bool
     init: Tensor | float | None
     optional: bool = False
+    like: bool = False
 
 
 def buffer_name(spec: BufferSpec, row: tuple[NestedKey, ...]) -> str:

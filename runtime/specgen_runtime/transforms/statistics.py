@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.envs.packing import peek
@@ -33,23 +33,74 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
 
     Attributes:
         _learns_from: the fields of a record that an update reads.
+        _joined: those of several keys that are put behind one another: single numbers are read as vectors of one.
         _learns: whether it learns at steps and resets, at resets, or by `init_stats` and `learn` only.
     """
 
     _learns_from: tuple[str, ...] = ()
+    _joined: tuple[str, ...] = ()
     _learns: Literal["always", "at_reset", "when_called"] = "always"
 
     _known_rows: NewRows | None
 
-    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
-        """The new values of one repetition's statistics, in the order of `_buffer_specs`; `values` of `_learns_from`."""
+    def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Any) -> tuple[Tensor, ...]:
+        """The new values of one repetition's statistics, in the order of `_buffer_specs`; `values` of `_learns_from`.
+
+        Of a field of several keys it is a list of tensors.
+        """
         raise NotImplementedError
+
+    def _typed_values(self, new_rows: NewRows, *values: Any) -> Mapping[str, Tensor]:
+        """Values of the dtypes and shapes of the statistics that are like what is computed of `values`, as `_updated`."""
+        raise NotImplementedError
+
+    def _typed_value(self, spec: BufferSpec, row: Row) -> Tensor:
+        fields = [getattr(row, field) for field in self._learns_from]
+        specs = {key: self._spec(key) for field in fields for key in each_key(field)}
+        shapes = {key: one.shape[self._batch_dims() :] for key, one in specs.items()}
+        moment = TensorDict(
+            {key: torch.zeros(shapes[key], dtype=one.dtype) for key, one in specs.items()}, []
+        )
+        values = self._by_field(row, self._seen(moment, row))
+        return self._typed_values(NewRows(torch.Size()), *values)[spec.name]
+
+    def _seen(self, moment: TensorDictBase, row: Row) -> list[Tensor]:
+        """What an update reads of a moment; of a field of several keys one after the other."""
+        fields = [getattr(row, field) for field in self._learns_from]
+        return self._as_read(row, [self._needed(moment, key) for each in fields for key in each_key(each)])
+
+    def _as_read(self, row: Row, seen: Sequence[Tensor]) -> list[Tensor]:
+        """Entries that an update reads, as it reads them: logically, single numbers that are joined as vectors of one."""
+        if not self._logical:
+            return list(seen)
+        made = []
+        left = iter(seen)
+        for field in self._learns_from:
+            for key in each_key(getattr(row, field)):
+                value = next(left)
+                value = value.squeeze(-1) if key in self._columns.read else value
+                made.append(value.unsqueeze(-1) if field in self._joined and not self._rank(key) else value)
+        return made
+
+    def _by_field(self, row: Row, seen: Sequence[Tensor]) -> list[Tensor | list[Tensor]]:
+        """What an update reads, `seen` one after the other, by field: of several keys a list."""
+        left = iter(seen)
+        keys: list[Any] = [getattr(row, field) for field in self._learns_from]
+        return [[next(left) for _ in key] if isinstance(key, list) else next(left) for key in keys]
 
     @property
     def _added(self) -> dict[NestedKey, TensorSpec]:
         """The specs of all entries that this transform writes: bounds follow from statistics that are given alone."""
         given = self._learns == "when_called" and all(spec.init is not None for spec in self._buffer_specs())
-        return super()._added if given else self._declared
+        if given:
+            return super()._added
+        declared, outputs = self._declared, self._shown_and_hidden()
+        follow = any(
+            name in outputs and getattr(row, name) not in declared
+            for row in self.keys
+            for name in self._follows
+        )
+        return {**super()._added, **declared} if follow else declared
 
     # ---------------------------------------------------------------- learning
 
@@ -108,12 +159,11 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
             missing = [spec for spec in self._buffer_specs() if bound._value(spec, row) is None]
             if not missing:
                 raise RuntimeError(f"{name} has its statistics of {row[0]!r} already; they are learned once")
-            keys = [getattr(row, field) for field in self._learns_from]
-            seen = [bound._require(data, one) for one in keys]
-            columns = int(each_key(keys[0])[0] in bound._columns.read)
+            seen = bound._seen(data, row)
+            columns = int(each_key(getattr(row, self._learns_from[0]))[0] in bound._columns.read)
             new, seen = dims.as_rows(seen, data.batch_size, data.device, columns)
             with torch.no_grad():
-                values = bound._updated({}, new, *seen)
+                values = bound._updated({}, new, *bound._by_field(row, seen))
             for spec, value in zip(self._buffer_specs(), values, strict=True):
                 if spec in missing:
                     shape, dtype = bound._shape(spec, row), bound._dtype(spec, row)
@@ -122,15 +172,14 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
 
     def _learn_of(self, moment: TensorDictBase, rows: Callable[[Row, TensorDictBase], NewRows]) -> None:
         """Learn from the rows of a moment that are new; recorded data, and entries that are not there, teach nothing."""
-        if self.frozen or self._learns == "when_called" or self._data is not None:
-            return
+        if self.frozen or self._learns == "when_called" or self._data is not None or self._draws_zeros:
+            return  # what specs are found by teaches nothing
         common: dict[str, Tensor] | None = None
         with torch.no_grad():
             for row in self.keys:
                 keys = [getattr(row, field) for field in self._learns_from]
                 if not self._lacks(moment, *keys):
-                    seen = [self._require(moment, key) for key in keys]
-                    common = self._learn_row(row, rows(row, moment), seen, common)
+                    common = self._learn_row(row, rows(row, moment), self._seen(moment, row), common)
 
     def _learn_row(
         self, row: Row, new: NewRows, seen: Sequence[Tensor], common: dict[str, Tensor] | None
@@ -140,7 +189,7 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
         Args:
             row: its keys.
             new: the rows that are new.
-            seen: the values that its update reads.
+            seen: the values that its update reads, those of several keys one after the other.
             common: what is one for all keys, as it was before; None for the first repetition, which learns it.
 
         Returns:
@@ -155,7 +204,8 @@ class LearningTransform(StatisticsTransform[Row, InverseRow]):
                 before = {name: value.clone() for name, value in before.items()}
             if not new.size.numel():
                 return before
-            values = self._updated(held if common is None else {**held, **common}, new, *seen)
+            held_before = held if common is None else {**held, **common}
+            values = self._updated(held_before, new, *self._by_field(row, seen))
             learned = None if new.mask is None else new.mask.any()
             for (spec, name), value in zip(buffers, values, strict=True):
                 if common is None or spec.each is not None:

@@ -90,6 +90,7 @@ class _Typing:
         self.symbols: dict[str, Symbol] = {}
         first = next((entry.dotted for entry in row.inputs.values()), "once")
         self.path = f"{instance.path}.{first}"
+        self._of_rewards: dict[str, Entry] = {}  # what the map computes of rewards
         self.pending = {
             name
             for name in row.outputs
@@ -99,9 +100,7 @@ class _Typing:
     def run(self, phases: tuple[Phase, ...]) -> None:
         """Type the statements of some phases, in this order, up to the first mistake."""
         for phase in phases:
-            scope = {**base_scope(self.instance), **given_keys(self.transform, self.row)}
-            for name, number in self.row.sizes.items():
-                scope[name] = Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
+            scope = {**base_scope(self.instance), **given_keys(self.transform, self.row), **self._sizes()}
             scope |= self._buffers()
             statements = self.instance.statements(phase, self.row)
             if statements:
@@ -175,6 +174,8 @@ class _Typing:
         if output.source is not None and output.source in self.row.inputs and typed.op == "name":
             return replace(entry, spec=self.row.inputs[output.source].spec, type=type_)
         values = self.values.get(name, typed.interval)
+        if self.instance.learns and output.image == "interval" and output.values is not None:
+            values = output.values  # as the class knows them, which has no numbers to begin with
         if phase == "reset" and name not in self.values:
             self.values[name] = values
         return replace(entry, spec=_spec_within(type_, values), type=type_)
@@ -195,6 +196,8 @@ class _Typing:
             dtype = buffer.dtype or (source.dtype if source is not None else buffer.type.dtype)
             dims = source.dims if source is not None and buffer.shaped else ()
             kind, values = Type(dtype, dims, "const"), full(dtype)
+            if buffer.like is not None and (typed := self._like(buffer.like)) is not None:
+                kind, values = Type(typed.type.dtype, typed.type.dims, "const"), full(typed.type.dtype)
             if buffer.name in self.instance.given:
                 value = self.instance.params[self.instance.given[buffer.name]]
                 kind, values = Type("float32", shape_of(value), "const"), interval_of(value)
@@ -202,6 +205,23 @@ class _Typing:
             self.symbols[f"buffers.{buffer.name}"] = symbol
             scope[buffer.name] = Binding(kind, symbol.interval, what="buffer", symbol=symbol)
         return scope
+
+    def _like(self, statement: Statement) -> Typed | None:
+        """The expression that a buffer is like, for these entries; None after reporting a mistake."""
+        scope, found = {**base_scope(self.instance), **self._sizes(), **self._given("buffer_types")}, Sink()
+        typed = infer(
+            statement.expr, scope, statement.source, found, functions=self.functions, for_any_key=True
+        )
+        if typed is None:
+            self._report(statement, found)
+        return typed
+
+    def _sizes(self) -> dict[str, Binding]:
+        """The sizes that have names."""
+        return {
+            name: Binding(Type("int64", (), "lit"), point(number), static=number, what="size")
+            for name, number in self.row.sizes.items()
+        }
 
     def _given(self, phase: Phase) -> dict[str, Binding]:
         """What a phase reads of the entries; an output has only its dtype before it is assigned at a reset."""
@@ -275,6 +295,8 @@ class _Typing:
 
     def _reads_reward_too_early(self, phase: Phase, statement: Statement) -> bool:
         """Report a statement that reads a reward where there is none: at a reset, or before the step."""
+        if phase == "map":
+            return self._makes_observation_of_reward(statement)
         if phase not in ("reset", "step"):
             return False
         for name in names_read_or_called(statement.expr):
@@ -297,6 +319,33 @@ class _Typing:
                 )
                 return True
         return False
+
+    def _makes_observation_of_reward(self, statement: Statement) -> bool:
+        """Report a map that makes an observation of a reward, which a reset would lack."""
+        inputs = self.row.inputs.items()
+        rewards = {name.partition(".")[0]: entry for name, entry in inputs if entry.role == "reward"}
+        read = next(
+            (name for name in sorted(statement.reads) if name in rewards or name in self._of_rewards), None
+        )
+        if read is None:
+            return False
+        entry = rewards.get(read) or self._of_rewards[read]
+        output = self.outputs.get(statement.target)
+        if output is None or output.role == "reward":
+            self._of_rewards[statement.target] = entry
+            return False
+        self.sink.add(
+            rules.NO_REWARD_YET.at(
+                self.span(),
+                f"`{self.transform.name}` makes the observation `{output.dotted}` of the reward `{entry.dotted}`, "
+                "which no reset returns",
+                notes=[
+                    Note(f"in `{statement.path}`", statement.source.span_of(0, len(statement.source.text)))
+                ],
+                help="let it read what there is at a reset, too, or be a reward itself: `group: reward`",
+            )
+        )
+        return True
 
 
 def _spec_within(type_: Type, values: Interval) -> SpecType:

@@ -73,14 +73,14 @@ def _learn(
 ) -> None:
     """Learn of all repetitions that have values; the first of them teaches what is one for all."""
     transform = instance.transform
-    reads = {name for statement in transform.update for name in statement.reads}
     told_before = moment == "next" and not transform.learns_of_steps
     view = state.views[moment]
     common = any(buffer.each is None for buffer in transform.buffers)
     lacking: list[Row] = []
     again = False
     for row in instance.rows:
-        seen = [view.get(row.inputs[role.name].dotted) for role in transform.forward if role.name in reads]
+        entries = [entry for role in transform.learns_from for entry in role_entries(row, role)]
+        seen = [view.get(entry.dotted) for entry in entries]
         learned = [symbol for symbol in seen if symbol is not None]
         if transform.learns == "when_called" or told_before or len(learned) < len(seen):
             lacking.append(row)

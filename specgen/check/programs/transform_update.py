@@ -41,23 +41,50 @@ def update_program(transform: CheckedTransform) -> PhaseProgram | None:
     inputs = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
     inputs += [Input(transform.symbols[f"buffers.{buffer.name}"], "buffer") for buffer in transform.buffers]
     inputs += [Input(transform.symbols[f"networks.{one.name}"], "network") for one in transform.networks]
-    inputs += [Input(rank_symbol(role), "param") for role in transform.forward]
-    inputs += [
-        Input(transform.symbols[f"sizes.{name}"], "param")
-        for name, (role, _) in transform.sizes.items()
-        if not role.inverse
-    ]
+    inputs += _counted(transform)
     inputs.append(Input(new, "data"))
-    types = role_types(transform.roles)
-    for role in transform.forward:
-        type_ = types[role.name]
-        place = f"{path}.in.{role.name}"
-        symbol = Symbol(place, identifier(role.name), type_, full(type_.dtype), "now", (role.name,))
-        inputs.append(Input(symbol, "data"))
+    inputs += _roles(transform, path)
     outputs = tuple(Output(identifier(target), body.bound(target)) for target in buffers)
     name = f"{snake(transform.name)}_update"
     program = Program(name, tuple(inputs), tuple(body.statements), outputs)
     return PhaseProgram(share(live(program)), tuple(buffers))
+
+
+def buffer_types_program(transform: CheckedTransform) -> Program | None:
+    """Values of the types that buffers have which are like expressions, in their order; None where none is."""
+    if not transform.buffer_types:
+        return None
+    path = f"transforms.{transform.name}.buffer_types"
+    body = Body(path)
+    made = [
+        body.add(body.symbol(one.target, one.typed.type), body.typed(one)) for one in transform.buffer_types
+    ]
+    outputs = tuple(Output(identifier(symbol.name), symbol) for symbol in made)
+    params = [Input(transform.symbols[f"params.{param.name}"], "param") for param in transform.params]
+    inputs = (*params, *_counted(transform), *_roles(transform, path))
+    return share(live(Program(f"{snake(transform.name)}_buffers", inputs, tuple(body.statements), outputs)))
+
+
+def _counted(transform: CheckedTransform) -> list[Input]:
+    """How many dimensions roles have, and the sizes of theirs that have names."""
+    ranks = [Input(rank_symbol(role), "param") for role in transform.forward]
+    return ranks + [
+        Input(transform.symbols[f"sizes.{name}"], "param")
+        for name, (role, _) in transform.sizes.items()
+        if not role.inverse
+    ]
+
+
+def _roles(transform: CheckedTransform, path: str) -> list[Input]:
+    """The roles, as the expressions below a path read them."""
+    types = role_types(transform.roles)
+    found = []
+    for role in transform.forward:
+        type_ = types[role.name]
+        place = f"{path}.in.{role.name}"
+        symbol = Symbol(place, identifier(role.name), type_, full(type_.dtype), "now", (role.name,))
+        found.append(Input(symbol, "data"))
+    return found
 
 
 def _filled(buffer: Symbol, value: Typed) -> Typed:

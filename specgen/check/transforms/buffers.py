@@ -13,7 +13,7 @@ from specgen.check.transforms.flow import computed_of
 from specgen.check.transforms.model import CheckedBuffer, Phase
 from specgen.check.transforms.roles import flags_elsewhere
 from specgen.check.transforms.types import role_types
-from specgen.diagnostics import Sink, Span, suggestion
+from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transforms_buffers as rules
 from specgen.expr import Binding, Function, SpecType, Symbol, Type, full, parse_type
@@ -21,6 +21,7 @@ from specgen.expr.builtins.batch import BATCH
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.dtypes import is_abstract, is_float
 from specgen.expr.sizes import ANY_DIMS
+from specgen.expr.tree import Name
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
 from specgen.schema.transform_buffers import Buffer
@@ -37,11 +38,13 @@ class Buffers:
         checked: those without a mistake.
         scope: what they are in expressions.
         symbols: the same, by path below the transform.
+        lost: the names of those with a mistake in the expression that they are like.
     """
 
     checked: tuple[CheckedBuffer, ...] = ()
     scope: dict[str, Binding] = field(default_factory=dict)
     symbols: dict[str, Symbol] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
 
 
 def check_buffers(
@@ -72,19 +75,37 @@ def check_buffers(
                     help="write `learns: when_called`, or give it an `init` that always has a value",
                 )
             )
-        if checked.type.dtype in ("float32", "float16"):
-            sink.add(
-                rules.COUNTED_IN_FLOAT32.at(
-                    file.span(*here, "type"),
-                    f"`{name}` is {checked.type.dtype}, in which counts and sums stop growing",
-                    help="write float64, or int64 for a count",
-                )
-            )
+        counted_in_float32(file, here, checked, sink)
         symbol = Symbol(".".join(here), identifier(name), checked.type, full(checked.type.dtype))
         result.checked += (checked,)
         result.symbols[f"buffers.{name}"] = symbol
         result.scope[name] = Binding(symbol.type, symbol.interval, what="buffer", symbol=symbol)
     return result
+
+
+def counted_in_float32(file: SchemaFile, here: tuple[str, ...], buffer: CheckedBuffer, sink: Sink) -> None:
+    """Warn of a buffer whose counts and sums stop growing."""
+    if buffer.type.dtype in ("float32", "float16"):
+        instead = f"like(float64({buffer.like_text}))" if buffer.like_text else "float64"
+        sink.add(
+            rules.COUNTED_IN_FLOAT32.at(
+                file.span(*here, "type"),
+                f"`{buffer.name}` is {buffer.type.dtype}, in which counts and sums stop growing",
+                help=f"write {instead}, or int64 for a count",
+            )
+        )
+
+
+def unfit_init(file: SchemaFile, here: tuple[str, ...], buffer: CheckedBuffer) -> Diagnostic | None:
+    """What is wrong with a number that a buffer begins with."""
+    dtype = buffer.type.dtype
+    if not isinstance(buffer.init, float) or is_float(dtype) or is_abstract(dtype):
+        return None
+    return rules.BUFFER_ASSIGNED.at(
+        file.span(*here, "init"),
+        f"`{buffer.name}` is {dtype}, {buffer.init} is not",
+        help="write a whole number, or declare it float64",
+    )
 
 
 def _buffer(
@@ -106,15 +127,25 @@ def _buffer(
         sink.add(schema_rules.UNKNOWN_DECLARATION.at(span, f"no role `{buffer.each}`", help=help))
         return None
     role = None if buffer.each is None else roles[buffer.each]
+    if role is not None and role.form not in ("each", "key"):
+        span, message = file.span(*here, "each"), f"`{role.name}` stands for several keys at once"
+        refuse(span, message, "leave `each` out: what is learned of them together is one")
+        return None
     spec = parse_type(file.scalar(*here, "type"), sink)
     if spec is None:
         return None
     span = file.span(*here, "type")
+    of_expression = spec.like is not None and not isinstance(spec.like_expr, Name)
     shaped = spec.like is not None or spec.shape == ANY_DIMS
-    if shaped and role is None:
-        refuse(span, f"`{buffer.type}` has the dimensions of a role", "say of which: `each: x`")
+    if shaped and role is None and not of_expression:
+        several = next((one.name for one in roles.values() if one.form == "all"), None)
+        each = next((one.name for one in roles.values() if one.form in ("each", "key")), "x")
+        help = f"say of which: `each: {each}`"
+        if several is not None:
+            help = f"say of which, or of what: `type: like(float64(concat(*{several}, axis=-1)))`"
+        refuse(span, f"`{buffer.type}` has the dimensions of a role", help)
         return None
-    if spec.like is not None and (role is None or spec.like != role.name):
+    if spec.like is not None and not of_expression and (role is None or spec.like != role.name):
         refuse(
             span, f"`{name}` follows `{buffer.each}`, so it can be like nothing else", f"like({buffer.each})"
         )
@@ -128,6 +159,8 @@ def _buffer(
         return None
     dtype = role.pattern if spec.like is not None and role is not None else spec.dtype
     dims = role.dims if shaped and role is not None else ()
+    if of_expression:
+        dtype, dims = "any", ANY_DIMS
     if isinstance(buffer.init, str):
         param = params.get(buffer.init)
         if param is None:
@@ -143,14 +176,7 @@ def _buffer(
                 "say `optional: true` and `learns: when_called`, or let the parameter be required",
             )
             return None
-    elif isinstance(buffer.init, float) and not is_float(dtype) and not is_abstract(dtype):
-        refuse(
-            file.span(*here, "init"),
-            f"`{name}` is {dtype}, {buffer.init} is not",
-            "write a whole number, or declare it float64",
-        )
-        return None
-    return CheckedBuffer(
+    checked = CheckedBuffer(
         name,
         None if role is None else role.name,
         Type(dtype, dims, "const"),
@@ -159,7 +185,12 @@ def _buffer(
         buffer.init,
         buffer.optional,
         buffer.doc,
+        spec.like if of_expression else None,
     )
+    if (unfit := unfit_init(file, here, checked)) is not None:
+        sink.add(unfit)
+        return None
+    return checked
 
 
 def check_update(
@@ -178,21 +209,17 @@ def check_update(
     symbols: dict[str, Symbol] = {}
     elsewhere = flags_elsewhere(roles, step=False)
     for role in roles:
-        if role.form == "all":
-            elsewhere[role.name] = (
-                f"no update learns from several keys together yet: put a transform before this one whose map, "
-                f"`y: concat(*{role.name})`, makes one entry of them"
-            )
         if role.may_be_missing:
             elsewhere[role.name] = (
                 f"no update learns from a key that may be missing yet, as `{role.name}` may"
             )
-        if role.inverse or role.form in ("flag", "all") or role.may_be_missing:
+        if role.inverse or role.form == "flag" or role.may_be_missing:
             continue
         place, type_ = f"update.in.{role.name}", types[role.name]
         symbol = Symbol(".".join((*path, place)), identifier(role.name), type_, full(type_.dtype), "now")
         symbols[place] = symbol
-        scope[role.name] = Binding(type_, symbol.interval, what="role", symbol=symbol)
+        several = () if role.form == "all" else None
+        scope[role.name] = Binding(type_, symbol.interval, what="role", symbol=symbol, several=several)
     targets = {}
     for buffer in buffers.checked:
         spec = SpecType("pattern", buffer.type.dtype, buffer.type.dims)
@@ -205,6 +232,7 @@ def check_update(
         {**BATCH, **callables},
         names,
         "`next.` and a buffer, as `buffers` declares it",
+        broken=buffers.lost,
         undrawn=_UNDRAWN,
         absent=elsewhere,
     )
@@ -258,14 +286,18 @@ def declared_where_learned(
     buffers: Buffers,
     sink: Sink,
 ) -> None:
-    """Report outputs that are computed of what is learned, and say no type."""
+    """Report outputs that are computed of what is learned, and say no type, where a role has it or no value shows it."""
     read = computed_of(buffers.scope, sections.values())
+    unlearned = any(buffer.optional for buffer in buffers.checked)
     for output in outputs:
-        if output.name in read and not output.declared and not output.inverse:
+        if output.name not in read or output.declared or output.inverse:
+            continue
+        if output.each is not None or unlearned:
+            like = f"`type: like({output.each})`" if output.each is not None else "`type: float32`, say"
             sink.add(
                 rules.BUFFER_ASSIGNED.at(
                     file.key_span(*path, "out", output.name),
                     f"`{output.name}` is computed of what is learned, and has no type",
-                    help=f"declare it, `type: like({output.each})`: nothing is learned when specs are made",
+                    help=f"declare it, {like}: nothing is learned when specs are made",
                 )
             )

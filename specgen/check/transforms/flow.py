@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from specgen.check.statements import SectionResult
 from specgen.check.transforms.entries import Output, Role
 from specgen.check.transforms.model import Phase
-from specgen.diagnostics import Sink
+from specgen.diagnostics import Sink, suggestion
+from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import Expr
 from specgen.expr.tree import Call, Name, children
 from specgen.schema.load import SchemaFile, find
+from specgen.schema.transform import Transform
 from specgen.source import Mapping as MappingNode
 
 _LIKE = ("zeros_like", "ones_like", "full_like")
@@ -41,6 +43,30 @@ def computed_of(names: Collection[str], sections: Iterable[SectionResult]) -> fr
                 behind.add(statement.target)
                 found.add(statement.target.removeprefix("next."))
     return frozenset(found)
+
+
+def check_carries(
+    file: SchemaFile, path: tuple[str, ...], transform: Transform, outputs: Iterable[Output], sink: Sink
+) -> None:
+    """Report names under `carry` of the transform at `path` that are no outputs, or rewards."""
+    known = [output.name for output in outputs]
+    for index, name in enumerate(transform.carry):
+        if name not in known and name not in transform.out:
+            sink.add(
+                rules.UNKNOWN_DECLARATION.at(
+                    file.span(*path, "carry", index),
+                    f"no output `{name}` to carry",
+                    help=suggestion(name, known),
+                )
+            )
+        elif name in transform.out and transform.out[name].group == "reward":
+            sink.add(
+                flow_rules.NO_REWARD_YET.at(
+                    file.span(*path, "carry", index),
+                    f"the reward `{name}` can't be carried: a reset gives none",
+                    help=f"carry another output with `hidden: true`, and assign it to `next.{name}` under `step`",
+                )
+            )
 
 
 def check_flow(

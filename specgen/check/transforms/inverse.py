@@ -239,6 +239,15 @@ class OuterTypes:
         return made_statement(here, output.name, spec.like_expr, source, typed, symbol)
 
 
+def not_written(roles: Iterable[Role]) -> dict[str, str]:
+    """What to say of roles that `inverse` can't read: those of what the environment returns."""
+    why = (
+        "it is what the environment returns; `inverse` reads what the policy writes, outputs that follow an inverse role. "
+        "Let the policy write what depends on it"
+    )
+    return {role.name: why for role in roles if not role.inverse}
+
+
 def check_inverse_reads(
     statements: Iterable[Statement], roles: Iterable[Role], given: Mapping[str, Symbol], sink: Sink
 ) -> None:

@@ -14,7 +14,7 @@ from specgen.expr.sizes import Dims, Sym
 from specgen.values import dataclass
 
 Phase = Literal[
-    "reset", "step", "map", "inverse", "outer", "update",
+    "reset", "step", "map", "inverse", "outer", "update", "buffer_types",
     "until", "fold", "collect", "action", "skip", "reset_steps",
 ]  # fmt: skip
 
@@ -36,6 +36,8 @@ class CheckedBuffer:
         shaped: whether it has the dimensions of the role.
         init: what it begins with; text is the name of a parameter.
         optional: whether it may have no value.
+        like_text: the expression of roles whose dtype and dimensions it has, as it is written.
+        like: the same, once it is typed.
     """
 
     name: str
@@ -46,6 +48,8 @@ class CheckedBuffer:
     init: bool | int | float | str
     optional: bool
     doc: str
+    like_text: str | None = None
+    like: Statement | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,11 @@ class CheckedTransform:
         """The output of this name."""
         return next(output for output in self.outputs if output.name == name)
 
+    @property
+    def buffer_types(self) -> tuple[Statement, ...]:
+        """The expressions that buffers are like."""
+        return tuple(buffer.like for buffer in self.buffers if buffer.like is not None)
+
     def phase(self, phase: Phase) -> tuple[Statement, ...]:
         """The statements of a phase, or of a part of `around`."""
         if phase in AROUND_PHASES:
@@ -220,8 +229,9 @@ class CheckedTransform:
 
     @property
     def first_there(self) -> Role | None:
-        """The first role that is read from what the environment returns and of which each repetition has a key."""
-        return next((role for role in self.forward if not role.may_be_missing), None)
+        """The role that tells repetitions apart, or the first that is read and of which there is a key."""
+        driver = self.driver(inverse=False)
+        return driver or next((role for role in self.forward if not role.may_be_missing), None)
 
     @property
     def backward(self) -> tuple[Role, ...]:
@@ -248,6 +258,13 @@ class CheckedTransform:
         nodes = (node for statement in self.update for node in statement.typed.nodes())
         counts = any(node.builtin is not None and node.builtin.family == "batch" for node in nodes)
         return counts or any(statement.reads - params for statement in self.update)
+
+    @property
+    def learns_from(self) -> tuple[Role, ...]:
+        """The roles whose values, or sizes, updates read, and the types of buffers."""
+        read = {name for one in (*self.update, *self.buffer_types) for name in one.reads}
+        read |= {role.name for size, (role, _) in self.sizes.items() if size in read}
+        return tuple(role for role in self.forward if role.name in read)
 
     def needs_keys(self, role: Role) -> bool:
         """Whether users have to pass the keys of a role; an inverse is left out beside `in_keys`."""

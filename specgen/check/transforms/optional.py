@@ -99,7 +99,7 @@ def check_absent(
 ) -> None:
     """Report what the transform at `path` reads of parameters that may not have been given, and of keys that may be missing."""
     roles, outputs = list(roles), list(outputs)
-    _check_types(file, path, roles, outputs, sink)
+    untyped = _check_types(file, path, roles, outputs, sink)
     _check_draws(roles, sections, sink)
     _check_outputs(outputs, sections, sink)
     _check_numbers({role.name for role in roles if role.may_be_missing}, sections, sink)
@@ -119,7 +119,10 @@ def check_absent(
             when = conditions.get(target.removeprefix("next."))
             given = frozenset[str]() if when is None else when.given
             for statement in _behind(by_target, target, conditions):
+                lost = untyped.get(target.removeprefix("next."), frozenset())
                 for name in sorted(may_be_absent(statement.expr, needed, given)):
+                    if needed[name] <= lost:
+                        continue  # said of its type
                     said = "may be missing" if name in missing else "may not have been given"
                     sink.add(
                         rules.MAY_BE_ABSENT.at(
@@ -132,9 +135,9 @@ def check_absent(
 
 def _check_types(
     file: SchemaFile, path: tuple[str, ...], roles: Iterable[Role], outputs: Iterable[Output], sink: Sink
-) -> None:
-    """Report outputs whose declared type is that of a role, or has sizes of one, whose key may be missing."""
-    roles = list(roles)
+) -> Mapping[str, frozenset[str]]:
+    """Report outputs whose declared type is that of a role, or has sizes of one, whose key may be missing; return these."""
+    roles, found = list(roles), dict[str, frozenset[str]]()
     missing = {role.name for role in roles if role.may_be_missing}
     sizes = {name: role.name for name, (role, _) in sizes_of(roles).items() if role.name in missing}
     for output in outputs:
@@ -146,7 +149,8 @@ def _check_types(
             if name in sizes
         }
         named |= {output.like} & missing if output.like is not None else set()
-        for name in sorted(named - (frozenset() if output.when is None else output.when.given)):
+        found[output.name] = frozenset(named) - (frozenset() if output.when is None else output.when.given)
+        for name in sorted(found[output.name]):
             sink.add(
                 rules.MAY_BE_ABSENT.at(
                     file.span(*path, "out", output.name, "type"),
@@ -154,6 +158,7 @@ def _check_types(
                     help=f"declare the output with `when: given({name})`",
                 )
             )
+    return found
 
 
 def _check_outputs(outputs: Iterable[Output], sections: Mapping[str, SectionResult], sink: Sink) -> None:

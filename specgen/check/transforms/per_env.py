@@ -15,6 +15,7 @@ from specgen.schema.transform import Transform
 
 _UNREAD = {
     "outer": "the type of what the policy writes",
+    "buffer_types": "the type of a buffer",
     "count": "how many steps there are",
 }
 """The sections that know no rows, and what they are about."""

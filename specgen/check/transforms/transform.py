@@ -13,6 +13,7 @@ from specgen.check.shared_functions import NO_FUNCTIONS, SharedFunctions
 from specgen.check.statements import Section, SectionResult, Target, check_section
 from specgen.check.transforms.around import AroundChecker, following_their_roles
 from specgen.check.transforms.around_flow import around_sections, recalled_by_around
+from specgen.check.transforms.buffer_types import BufferTypes
 from specgen.check.transforms.buffers import (
     check_buffers,
     check_positions,
@@ -21,8 +22,8 @@ from specgen.check.transforms.buffers import (
 )
 from specgen.check.transforms.draws import check_draws
 from specgen.check.transforms.entries import Output, Role
-from specgen.check.transforms.flow import check_flow, value_reads
-from specgen.check.transforms.inverse import check_inverse_reads, fact_symbols
+from specgen.check.transforms.flow import check_carries, check_flow, value_reads
+from specgen.check.transforms.inverse import check_inverse_reads, fact_symbols, not_written
 from specgen.check.transforms.masks import check_transform_masks
 from specgen.check.transforms.model import CheckedTransform, Phase, sizes_of
 from specgen.check.transforms.names import RESERVED_IN_TRANSFORM
@@ -44,7 +45,6 @@ from specgen.check.transforms.types import (
     with_images,
 )
 from specgen.diagnostics import Sink, suggestion
-from specgen.diagnostics.rules import flow as flow_rules
 from specgen.diagnostics.rules import schema as rules
 from specgen.expr import Binding, Function, Interval, Symbol, Type, full
 from specgen.expr.builtins.batch import BATCH_AT_RESET, BATCH_ELSEWHERE
@@ -117,7 +117,7 @@ class _Checker:
             self.file, self.path, self.transform, roles, outputs, self.names, self.sink
         )
         self.symbols |= self.buffers.symbols | self.networks.symbols
-        self._carries(outputs)
+        check_carries(self.file, self.path, self.transform, outputs, self.sink)
         check_episode_keywords(self.file, self.path, self.transform, self.names, self.sink)
         here = (self.file, self.path, self.transform)
         python = check_python_phases(*here, self.module, roles, outputs, self.sink)
@@ -141,7 +141,11 @@ class _Checker:
                 self.symbols[f"params.{param.name}"] = symbol
                 fixed[param.name] = replace(fixed[param.name], interval=values, symbol=symbol)
         outputs, outer = written.outer.follow(outputs, role_types(roles), fixed, self.names, self.symbols)
-        sections: dict[Phase, SectionResult] = {}
+        types_of_buffers = BufferTypes(
+            self.file, self.path, roles, fixed, self._callable, self.symbols, self.sink
+        )
+        self.buffers, buffer_types = types_of_buffers.follow(self.buffers)
+        sections: dict[Phase, SectionResult] = {"buffer_types": buffer_types}
         for phase in _ORDER:
             sections[phase] = self._section(phase, roles, outputs, fixed)
             outputs = settled(outputs, phase, sections[phase], self.sink)
@@ -258,26 +262,6 @@ class _Checker:
 
     # ----------------------------------------------------------------- phases
 
-    def _carries(self, outputs: Iterable[Output]) -> None:
-        known = [output.name for output in outputs]
-        for index, name in enumerate(self.transform.carry):
-            if name not in known and name not in self.transform.out:
-                self.sink.add(
-                    rules.UNKNOWN_DECLARATION.at(
-                        self.file.span(*self.path, "carry", index),
-                        f"no output `{name}` to carry",
-                        help=suggestion(name, known),
-                    )
-                )
-            elif name in self.transform.out and self.transform.out[name].group == "reward":
-                self.sink.add(
-                    flow_rules.NO_REWARD_YET.at(
-                        self.file.span(*self.path, "carry", index),
-                        f"the reward `{name}` can't be carried: a reset gives none",
-                        help=f"carry another output with `hidden: true`, and assign it to `next.{name}` under `step`",
-                    )
-                )
-
     def _section(
         self, phase: Phase, roles: Iterable[Role], outputs: Iterable[Output], fixed: Mapping[str, Binding]
     ) -> SectionResult:
@@ -344,7 +328,7 @@ class _Checker:
                 self.names,
                 expected,
                 broken=broken,
-                absent=flags_elsewhere(roles, step=phase == "step"),
+                absent=not_written(roles) if inverse else flags_elsewhere(roles, step=phase == "step"),
                 undrawn=_UNDRAWN if phase == "map" else "",
                 for_any_key=True,
             ),

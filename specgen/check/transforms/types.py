@@ -151,15 +151,22 @@ def with_images(
     outputs: Iterable[Output], sections: Mapping[Phase, SectionResult], learned: Collection[str]
 ) -> tuple[Output, ...]:
     """The outputs with what their expressions say of their values; nothing, where they read what is always learned."""
-    return tuple(
-        output if _reads(output, sections, learned) else _with_image(output, sections) for output in outputs
-    )
+    made = []
+    for output in outputs:
+        read = _reads(output, sections, learned)
+        if not (read and output.declared):
+            output = _with_image(output, sections)
+            output = replace(output, image="interval") if read else output
+        made.append(output)
+    return tuple(made)
 
 
 def _reads(output: Output, sections: Mapping[Phase, SectionResult], learned: Collection[str]) -> bool:
-    """Whether a declared output is computed of what is learned: its values are not known when specs are made."""
+    """Whether an output is computed of what is learned: its values are not known when specs are made."""
     behind = [one for phase in ("reset", "step", "map") for one in sections[phase].statements]
-    return output.declared and any(not one.reads.isdisjoint(learned) for one in behind)
+    if output.inverse or not (output.declared or output.each is None):
+        return False
+    return any(not one.reads.isdisjoint(learned) for one in behind)
 
 
 def _with_image(output: Output, sections: Mapping[Phase, SectionResult]) -> Output:
@@ -192,7 +199,8 @@ def joins_only(transform: CheckedTransform, role: Role) -> bool:
 
 def taken_by(transform: CheckedTransform, role: Role) -> set[str]:
     """The functions that take all keys of a role of several."""
-    statements = [one for phase in ("reset", "step", "map") for one in getattr(transform, phase)]
+    statements = [one for phase in ("reset", "step", "map", "update") for one in getattr(transform, phase)]
+    statements += transform.buffer_types
     names = {
         node.op
         for one in statements

@@ -40,7 +40,7 @@ def plan_learners(chain: CheckedChain) -> tuple[LearnerPlan, ...]:
             instance.field,
             instance.position,
             CallPlan(instance.transform.name, tuple(_arguments(instance))),
-            _entries(entry for row in instance.rows for entry in row.inputs.values()),
+            _entries(_in_order(instance)),
             _columns(instance),
             tuple(sorted(instance.networks.items())),
         )
@@ -64,13 +64,19 @@ def _arguments(instance: Instance) -> Iterator[Code]:
         if param.required or value != param.default:
             code = value_code(value)
             yield using(f"{param.name}={code}", *code.uses)
+    listed = [role for role in transform.forward if role.listed]
+    if len(listed) == 1 or (
+        listed and "in_keys" in instance.arguments
+    ):  # else several have defaults of their own
+        lead = transform.driver(inverse=False)
+        yield using(f"in_keys={_keys(_taken(instance, lead if lead in listed else listed[0]))}")
     for role in transform.forward:
         entries = _taken(instance, role)
         if role.listed:
-            yield using(f"in_keys={_keys(entries)}")
-        elif not entries and role.may_be_missing:
             continue
-        elif role.keyword is not None and role.form == "each":
+        if not entries and role.may_be_missing:
+            continue
+        if role.keyword is not None and role.form == "each":
             yield using(f"{role.keyword}={_keys(entries)}")
         elif role.keyword is not None:
             key = entries[0].key
@@ -80,6 +86,12 @@ def _arguments(instance: Instance) -> Iterator[Code]:
 def _taken(instance: Instance, role: Role) -> list[Entry]:
     """What a role stands for, in all repetitions."""
     return [entry for row in instance.rows for entry in role_entries(row, role)]
+
+
+def _in_order(instance: Instance) -> list[Entry]:
+    """What it works on, in the order of its specs: that of the keys of a group."""
+    taken = {entry.dotted: entry for row in instance.rows for entry in row.inputs.values()}
+    return [taken[key] for key in instance.entries if key in taken]
 
 
 def _entries(entries: Iterable[Entry]) -> Code:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.model import identifier
-from specgen.check.programs.transform_update import update_program
+from specgen.check.programs.transform_update import buffer_types_program, update_program
 from specgen.check.transforms.model import PHASES, CheckedBuffer, CheckedTransform
+from specgen.check.transforms.types import joins_only
 from specgen.code import Code, using
 from specgen.expr.builtins.batch import NEW_ROWS
 from specgen.expr.dtypes import is_abstract
 from specgen.literals import literal
 from specgen.plan.functions import data_name, plan_function
-from specgen.plan.model import CallPlan
+from specgen.plan.model import CallPlan, FunctionPlan
 from specgen.plan.per_env import param_of_rows
 from specgen.plan.transforms.functions import PhaseFunction, network_annotation, network_doc, ranked
 from specgen.plan.transforms.model import LearnsPlan
@@ -28,10 +30,17 @@ class UpdateFunctions:
     Attributes:
         update: computes the new values.
         constants: computes what it takes first: what parameters and the number of rows alone decide; None for nothing.
+        types: computes values of the types that buffers have which are like expressions; None where none is.
     """
 
     update: PhaseFunction
     constants: PhaseFunction | None
+    types: PhaseFunction | None
+
+    @property
+    def plans(self) -> list[FunctionPlan]:
+        """All of them as they are printed."""
+        return [one.plan for one in (self.types, self.constants, self.update) if one is not None]
 
 
 def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
@@ -42,12 +51,22 @@ def update_functions(transform: CheckedTransform) -> UpdateFunctions | None:
     once, program = _without_constants(made.program)
     listed = " and ".join(f"`{buffer.name}`" for buffer in transform.buffers)
     update = _function(transform, program, f"{listed} with what the rows that are new tell.", made.writes)
+    types = _types(transform)
     if once is None:
-        return UpdateFunctions(update, None)
+        return UpdateFunctions(update, None, types)
     names = tuple(output.name for output in once.outputs)
     decided = " and ".join(f"`{name}`" for name in names)
     summary = f"{decided}: what parameters and the number of rows alone decide."
-    return UpdateFunctions(update, _function(transform, once, summary, names))
+    return UpdateFunctions(update, _function(transform, once, summary, names), types)
+
+
+def _types(transform: CheckedTransform) -> PhaseFunction | None:
+    program = buffer_types_program(transform)
+    if program is None:
+        return None
+    names = tuple(output.name for output in program.outputs)
+    summary = f"Values of the dtypes and shapes of {' and '.join(f'`{name}`' for name in names)}."
+    return _function(transform, program, summary, names)
 
 
 def _without_constants(program: Program) -> tuple[Program | None, Program]:
@@ -92,10 +111,14 @@ def _function(
             return "what the number of rows decides."
         pattern = roles[name].pattern
         dtype = {"float": "floats", "number": "numbers"}.get(pattern, "any dtype")
-        return f"{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
+        several = "several " if roles[name].form == "all" else ""
+        return f"{several}{dtype if is_abstract(pattern) else pattern} [*batch, ...]."
 
     annotations = {network.name: network_annotation(network) for network in transform.networks}
     annotations[NEW_ROWS] = using("NewRows", "NewRows")
+    annotations |= {
+        role.name: using("list[Tensor]", "Tensor") for role in transform.forward if role.form == "all"
+    }
     planned = plan_function(program, summary, annotations, describe)
     reads = tuple(data_name(given) for given in planned.args if given is not None)
     return PhaseFunction(planned.plan, reads, writes)
@@ -105,31 +128,38 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
     """What the class says of its buffers, which `functions` update."""
     if functions is None:
         return None
-    function, constants = functions.update, functions.constants
+    function, constants, types = functions.update, functions.constants, functions.types
     roles = [role.name for role in transform.forward]
-    reads = [name for name in function.reads if name in roles]
-    counted = {name: _counted(transform, name) for name in function.reads}
-    reads += [found[0] for found in counted.values() if found is not None and found[0] not in reads]
-    reads = list(dict.fromkeys(reads))
+    reads = [role.name for role in transform.learns_from]
 
-    def argument(name: str) -> str:
-        if (found := counted[name]) is not None:
-            return f"values[{reads.index(found[0])}].{found[1]}"
+    def argument(name: str, function: PhaseFunction = function) -> str:
+        if (found := _counted(transform, name)) is not None:
+            several = "[0]" if transform.role(found[0]).form == "all" else ""
+            return f"values[{reads.index(found[0])}]{several}.{found[1]}"
         if name in roles:
-            return f"values[{reads.index(name)}]" if any(counted.values()) else "*values"
+            whole = reads == [name for name in function.reads if name in roles]
+            return "*values" if whole else f"values[{reads.index(name)}]"
         return _argument(transform, name)
 
     # What an update reads of a moment stands together, in the order of `reads`.
-    args = dict.fromkeys(
-        argument(name) for name in function.reads if constants is None or name not in constants.writes
-    )
+    # What is known of their number comes first, and may be called like a buffer.
     given = () if constants is None else (_once(constants),)
+    args = dict.fromkeys(map(argument, function.reads[0 if constants is None else len(constants.writes) :]))
     return LearnsPlan(
-        tuple(_declared(buffer) for buffer in transform.buffers),
+        tuple(_declared(buffer, learned_params(transform)) for buffer in transform.buffers),
         transform.learns,
         tuple(map(identifier, reads)),
         CallPlan(function.name, (*given, *args)),
         len(function.writes) == 1,
+        tuple(
+            role.name for role in transform.learns_from if role.form == "all" and joins_only(transform, role)
+        ),
+        None
+        if types is None
+        else CallPlan(types.name, tuple(dict.fromkeys(argument(name, types) for name in types.reads))),
+        () if types is None else types.writes,
+        "Any" if any(role.form == "all" for role in transform.learns_from) else "Tensor",
+        tuple(learned_params(transform).items()),
     )
 
 
@@ -151,11 +181,17 @@ def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:
-    """The parameters that only say what buffers begin with."""
+    """The parameters that only say what buffers begin with, and are not learned."""
     statements = [statement for phase in (*PHASES, "update") for statement in transform.phase(phase)]
     read = {name for statement in statements for name in statement.reads}
     given = {buffer.init for buffer in transform.buffers if isinstance(buffer.init, str)}
-    return frozenset(given - read)
+    return frozenset(given - read - learned_params(transform).keys())
+
+
+def learned_params(transform: CheckedTransform) -> dict[str, str]:
+    """The tensors that are learned where they are not given, each with the buffer."""
+    tensors = {param.name for param in transform.params if param.kind == "tensor"}
+    return {str(one.init): one.name for one in transform.buffers if one.optional and one.init in tensors}
 
 
 def _argument(transform: CheckedTransform, name: str) -> str:
@@ -169,8 +205,10 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     return name
 
 
-def _declared(buffer: CheckedBuffer) -> CallPlan:
-    init = f"self.{buffer.init}" if isinstance(buffer.init, str) else literal(buffer.init)
+def _declared(buffer: CheckedBuffer, learned: Mapping[str, str]) -> CallPlan:
+    init = literal(buffer.init)
+    if isinstance(buffer.init, str):  # as it was given: asked by its name it is what was learned
+        init = f"self._buffers[{init}]" if buffer.init in learned else f"self.{buffer.init}"
     return CallPlan(
         "BufferSpec",
         (
@@ -180,5 +218,6 @@ def _declared(buffer: CheckedBuffer) -> CallPlan:
             literal(buffer.shaped),
             init,
             *([literal(True)] if buffer.optional else []),
+            *([Code("like=True")] if buffer.like is not None else []),
         ),
     )

@@ -63,7 +63,11 @@ def _reads_logical(transform: CheckedTransform) -> bool:
         return False
     if transform.python is not None:
         return True  # a class is given, and gives, rows
-    statements = [one for phase in ("reset", "step", "map", "update") for one in getattr(transform, phase)]
+    statements = [
+        one
+        for phase in ("reset", "step", "map", "update", "buffer_types")
+        for one in getattr(transform, phase)
+    ]
     if not statements:
         return False
     return not _of_one_shape(transform) or any(

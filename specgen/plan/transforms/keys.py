@@ -32,10 +32,10 @@ class KeyPlanner:
         self.suffix = "_inv" if inverse else ""
         # what only has a mask stands beside it
         roles = transform.backward if inverse else (*transform.forward, *transform.passed)
-        # The first key of a record tells what is learned for it.
-        self.roles = tuple(sorted(roles, key=lambda role: role.may_be_missing))
+        # The first key of a record tells what is learned for it, and of which repetition it is.
+        self.driver = driver_of(roles, inverse=inverse)
+        self.roles = tuple(sorted(roles, key=lambda role: (role is not self.driver, role.may_be_missing)))
         self.outputs = transform.written(inverse=inverse)
-        self.driver = driver_of(self.roles, inverse=inverse)
         # Outputs that share a name exclude each other (SG338): one key is enough for them.
         self._free: dict[_Name, list[Condition | None]] = {}
         for output in self.outputs:

@@ -227,6 +227,11 @@ class LearnsPlan:
         reads: the fields of a record that an update needs.
         call: the call of the function that computes the new values.
         single: whether it returns one value instead of a tuple.
+        joined: the fields of several keys whose values are put behind one another, single numbers as vectors of one.
+        types: the call that computes values of the types of buffers which are like expressions; None where none is.
+        typed: the names of these buffers.
+        values: the type of what the calls are given: a field of several keys gives a list.
+        values_of: parameters whose values are learned where they are not given, each with the buffer.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -234,6 +239,11 @@ class LearnsPlan:
     reads: tuple[str, ...]
     call: CallPlan
     single: bool
+    joined: tuple[str, ...] = ()
+    types: CallPlan | None = None
+    typed: tuple[str, ...] = ()
+    values: str = "Tensor"
+    values_of: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

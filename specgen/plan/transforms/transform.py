@@ -87,8 +87,7 @@ class _Planner:
         items += () if self.inverse is None else self.inverse.functions
         items += (*(self.around.functions if self.around else ()), *(one.plan for one in self.recursion))
         if self.update is not None:
-            constants = self.update.constants
-            items += [one.plan for one in (constants, self.update.update) if one is not None]
+            items += self.update.plans
         items += python_items(self.transform)
         return [*items, self._class()]
 

@@ -86,6 +86,7 @@ class LearnedStatistics:
             )
         with torch.no_grad():
             row, common = transform._row_of(key), self._common if again else None
+            seen = transform._as_read(row, seen)
             self._common = transform._learn_row(row, self.new_rows(), seen, common)
 
     def now(self, key: NestedKey) -> tuple[Tensor, ...]:

@@ -76,7 +76,7 @@ class Learns(LearningChain["LearnsData", "LearnsSpecs"], GeneratedEnv["LearnsDat
             counted_1=self._learner(
                 1,
                 Counted(in_keys=["near", "x"]),
-                {"near": torch.zeros((1,), dtype=torch.float32), "x": torch.zeros((), dtype=torch.float32)},
+                {"x": torch.zeros((), dtype=torch.float32), "near": torch.zeros((1,), dtype=torch.float32)},
                 columns=["near"],
             ),
             spread_2=self._learner(
