@@ -137,6 +137,7 @@ _RUNTIME_LOSSES = (
     "input_gradient",
     "is_random_policy",
     "joined_values",
+    "member_gradients",
     "moved_between",
     "network_buffer",
     "next_key",

@@ -94,8 +94,8 @@ class DiscreteCQLLoss(LossModule):
     regulariser of CQL(H)): the value of the chosen action moves towards the one-step return, and the
     values of actions that are not in the data are kept below it.
 
-        `loss_qvalue` trains `value_network`.
-        `loss_cql` trains `value_network`.
+    `loss_qvalue` trains `value_network`.
+    `loss_cql` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -395,12 +395,12 @@ class CQLLoss(LossModule):
     not in the data are kept below those that are. `loss_actor_bc` is the policy's loss for warming up,
     in which the actions of the data stand for the values.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
-        `loss_actor_bc` trains `actor_network`.
-        `loss_cql` trains `qvalue_network`.
-        `loss_alpha_prime` trains `qvalue_network`, `log_alpha_prime`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
+    `loss_actor_bc` trains `actor_network`.
+    `loss_cql` trains `qvalue_network`.
+    `loss_alpha_prime` trains `qvalue_network`, `log_alpha_prime`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

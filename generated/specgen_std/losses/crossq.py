@@ -146,9 +146,9 @@ class CrossQLoss(LossModule):
     parameters. The values of the actions in the data and of the next ones are computed in one batch, so
     that batch normalisation sees both; the policy asks for values in evaluation mode.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

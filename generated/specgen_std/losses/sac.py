@@ -176,10 +176,10 @@ class SACLoss(LossModule):
     entropy that is wanted. With a `value_network` the return has the value of the next state, which is
     learnt beside them (Haarnoja et al. 2018, the first version, eq. 5).
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
-        `loss_value` trains `value_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
+    `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -713,9 +713,9 @@ class DiscreteSACLoss(LossModule):
     """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
     learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

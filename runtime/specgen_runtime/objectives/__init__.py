@@ -19,7 +19,7 @@ from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net, hold_out_params
-from specgen_runtime.objectives.input_gradient import input_gradient
+from specgen_runtime.objectives.input_gradient import input_gradient, member_gradients
 from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.learnables import add_learnable, exponential_of, moved_between, read_between
@@ -94,6 +94,7 @@ __all__ = [
     "input_gradient",
     "is_random_policy",
     "joined_values",
+    "member_gradients",
     "moved_between",
     "network_buffer",
     "next_key",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.losses.trained import trained_by_terms
 from specgen.literals import literal
-from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.docs import filled_lines, hanging, summary, wrapped
 from specgen.plan.losses.coefficients import KEYWORDS, param_doc
 from specgen.plan.losses.facts import can_leave_networks, has_scalars, values_actions
 from specgen.plan.losses.modules import module_docs
@@ -19,7 +19,7 @@ def class_doc(loss: CheckedLoss) -> Iterator[str]:
     yield from wrapped(_what(loss))
     yield ""
     for term, names in trained_by_terms(loss).items():
-        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
+        yield from filled_lines(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
     yield ""
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:
