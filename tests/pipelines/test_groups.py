@@ -119,6 +119,22 @@ def test_a_team_of_continuous_agents_trains_and_resumes(case: str, tmp_path: Pat
         assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == 300
 
 
+def test_networks_of_a_group_stand_on_a_trunk(tmp_path: Path) -> None:
+    """Both terms move it, and it sees each agent by itself."""
+    with imported(compiled_case(GOOD / "pipeline_of_agents_with_a_trunk").files, "generated", tmp_path):
+        module: Any = __import__("generated.main", fromlist=["Pushing"])
+        config = module.PushingConfig(total_frames=320, evaluate_every=320, evaluate_episodes=3)
+        first = [one.detach().clone() for one in module.Pushing(config).eyes.parameters()]
+        parts = module.train(config, folder=tmp_path / "run")
+        moved = [not torch.equal(one, now) for one, now in zip(first, parts.eyes.parameters(), strict=True)]
+        assert all(moved)
+        data = parts.eyes(parts.env.reset())
+        assert data["eyes_features"].shape == (8, 2, 32)
+        other = data.clone()
+        other["robot", "observation"][:, 1] += 1
+        assert torch.equal(parts.eyes(other)["eyes_features"][:, 0], data["eyes_features"][:, 0])
+
+
 @pytest.mark.slow
 def test_adversaries_learn_to_hunt(tmp_path: Path) -> None:
     """The policy that is drawn from, in a thousand episodes before and after few but large steps."""

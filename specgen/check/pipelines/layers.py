@@ -110,6 +110,11 @@ class LayersReader:
             precision=self.file.module.pipelines[self.path[1]].precision,
         )
 
+    @property
+    def _observation(self) -> str:
+        """The entry that networks read where nothing is said."""
+        return "observation" if self.group is None else f"{self.group.name}.observation"
+
     def _span(self, name: str, *field: str | int) -> Span:
         return self.file.key_span(*self.path, "networks", name, *field)
 
@@ -119,10 +124,7 @@ class LayersReader:
         if body.cnn is not None:
             message = f"`{name}` reads features of `{body.trunk}`, which are no images"
             self.sink.add(layer_rules.TRUNK.at(span, message, help="put `cnn` into the trunk"))
-        elif self.group is not None:
-            message = f"trunks of the networks of `{self.group.name}` are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        return body.cnn is None and self.group is None
+        return body.cnn is None
 
     # ------------------------------------------------------------------ what is read
 
@@ -145,7 +147,7 @@ class LayersReader:
             found.append(known[key])
         if not body.in_:
             if usual is None:
-                usual = [known["observation"]] if "observation" in known else self.observed(body)
+                usual = [known[self._observation]] if self._observation in known else self.observed(body)
             found = list(usual)
             if trunk is not None:
                 found = [entry for entry in found if entry.role == "action"]
