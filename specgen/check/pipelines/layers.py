@@ -16,7 +16,6 @@ from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -209,10 +208,6 @@ class LayersReader:
     ) -> bool:
         """Whether a recurrent layer reads one vector only."""
         count = 1 if own is not None else len(inputs) + (trunk is not None)
-        if self.group is not None:
-            message = f"recurrent networks of `{self.group.name}` are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(self._span(name), message))
-            return False
         if count > 1:
             read = ", ".join([*(entry.dotted for entry in inputs)] + ([] if trunk is None else [trunk.name]))
             message = f"the recurrent layer of `{name}` reads one vector, and here are several: {read}"
@@ -243,11 +238,12 @@ class LayersReader:
             message = f"`{name}` has one recurrent layer"
             help = "leave one out, or put it into a trunk of its own"
             self.sink.add(rules.CHOICE.at(self._span(name, "lstm"), message, help=help))
+        agents = None if self.group is None else self.group.size
         if body.gru is not None:
             size = self._size(name, body.gru, "gru")
-            return None if size is None else Recurrence("gru", size)
+            return None if size is None else Recurrence("gru", size, agents)
         size = None if body.lstm is None else self._size(name, body.lstm, "lstm")
-        return None if size is None else Recurrence("lstm", size)
+        return None if size is None else Recurrence("lstm", size, agents)
 
     def _own(self, name: str, body: NetworkBody) -> OwnLayers | None:
         """Layers of a Python class."""

@@ -249,7 +249,9 @@ class _Pipeline:
         if declared is None:
             return None
         trunks = reader.trunks(
-            (one.group, name) for one, names in zip(arguments, declared, strict=True) for name in names.values()
+            (one.group, name)
+            for one, names in zip(arguments, declared, strict=True)
+            for name in names.values()
         )
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
