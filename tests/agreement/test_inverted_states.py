@@ -51,7 +51,9 @@ def test_fused_as_dynamic(package: ModuleType, name: str, transforms: Any, batch
     other = TransformedEnv(package.Slider(batch_size=batch), transforms())
     for group in GROUPS:
         assert getattr(env, group) == getattr(other, group), group
-    asked = env.full_state_spec  # a chain does not ask for what nothing reads, such as another name of a state
+    asked = (
+        env.full_state_spec
+    )  # a chain does not ask for what nothing reads, such as another name of a state
     assert asked == other.full_state_spec.select(*asked.keys(True, True))
     assert set(other.full_state_spec.keys()) - set(asked.keys()) <= {"place"}
     for seed in range(2):
