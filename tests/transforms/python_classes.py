@@ -57,7 +57,7 @@ class Scales:
 
     def __init__(self, setup: Any) -> None:
         self.mass = float(setup.env.params.m)
-        assert "observation" in setup.env.full_observation_spec.keys()  # it is complete
+        assert "observation" in list(setup.env.full_observation_spec)  # it is complete
 
     def map(self, inputs: Any) -> Any:
         return made(self, inputs, "MassMap")(mass=torch.full((len(inputs.x), 1), self.mass))

@@ -230,7 +230,7 @@ def test_a_class_reads_the_chain_that_it_is_part_of(
 
 
 def test_a_module_that_keeps_the_chain_as_its_own_submodule_is_refused(generated: ModuleType) -> None:
-    with pytest.raises(TypeError, match="Endless: .*ScalesThatMove is a submodule of the environment"):
+    with pytest.raises(TypeError, match=r"Endless: .*ScalesThatMove is a submodule of the environment"):
         generated.Endless()
 
 
