@@ -133,12 +133,18 @@ def test_nested_actions() -> None:
     data["is_init"] = torch.ones(5, 1, dtype=torch.bool)
     out = module(data)
     assert (out[key] != 0).all()
-    assert out["_ou_steps"].shape == (5, 2)
-    assert out["_ou_prev_noise"].shape == (5, 2, 3)
+    assert out["agents", "_ou_steps"].shape == (5, 2)
+    assert out["agents", "_ou_prev_noise"].shape == (5, 2, 3)
     data["is_init"] = torch.tensor([True, False, False, False, True]).unsqueeze(-1)
-    assert module(data)["_ou_steps"].tolist() == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
+    assert module(data)["agents", "_ou_steps"].tolist() == [[1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
     by_agent = data.clone().set("is_init", torch.eye(5, 2, dtype=torch.bool).unsqueeze(-1))
-    assert module(by_agent.clone())["_ou_steps"].tolist() == [[1, 2], [3, 1], [3, 3], [3, 3], [2, 2]]
+    assert module(by_agent.clone())["agents", "_ou_steps"].tolist() == [
+        [1, 2],
+        [3, 1],
+        [3, 3],
+        [3, 3],
+        [2, 2],
+    ]
     with pytest.raises(
         ValueError, match=r"'is_init' of shape \(5, 3\) does not fit actions of the batch \(5, 2\)"
     ):
@@ -281,3 +287,19 @@ def test_noise_has_the_digits_of_the_actions() -> None:
         noise = module(actions(50).set("action", torch.zeros(50, 3, dtype=torch.float64)))["action"]
         seen.append(torch.equal(noise, noise.float().double()))
     assert seen == [False, True]
+
+
+def test_groups_have_noise_of_their_own() -> None:
+    """It is kept beside the actions; the peer has one place for both, whose shape is that of the first."""
+    spec = Composite(
+        robot=Composite(action=Bounded(-1.0, 1.0, (2, 3)), shape=(2,)),
+        walker=Composite(action=Bounded(-1.0, 1.0, (1, 3)), shape=(1,)),
+    )
+    data = TensorDict({"is_init": torch.ones(5, 1, dtype=torch.bool)}, [5])
+    for group, agents in (("robot", 2), ("walker", 1)):
+        data[group] = TensorDict({"action": torch.zeros(5, agents, 3)}, [5, agents])
+        OrnsteinUhlenbeckProcessModule(spec, action_key=(group, "action"))(data)
+    assert data["robot", "_ou_prev_noise"].shape == (5, 2, 3)
+    assert data["walker", "_ou_prev_noise"].shape == (5, 1, 3)
+    assert data["walker", "_ou_steps"].shape == (5, 1)
+    assert "_ou_prev_noise" not in data

@@ -38,7 +38,7 @@ class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase): 
     loop must call; or the loop sets it, as `module.eps = 0.3`.
 
     Explores when the exploration type is `RANDOM` or not set. The noise and the number of steps of each episode are
-    kept in the tensordict, as `"_ou_prev_noise"` (the shape of the action, less `x0`) and `"_ou_steps"` (int64, the
+    kept beside the action, as `"_ou_prev_noise"` (the shape of the action, less `x0`) and `"_ou_steps"` (int64, the
     shape of the batch); `is_init`, which `InitTracker` writes, says where they begin anew. One normal number is drawn
     for each element of the action.
 
@@ -106,7 +106,11 @@ class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase): 
         self.action_key = action_key
         self.is_init_key = is_init_key
         self.in_keys = [action_key]
-        self.out_keys = [action_key, NOISE_KEY, STEPS_KEY]
+        # those of groups of agents stand with their actions
+        group = action_key[:-1] if isinstance(action_key, tuple) else ()
+        self._noise_key: NestedKey = (*group, NOISE_KEY) if group else NOISE_KEY
+        self._steps_key: NestedKey = (*group, STEPS_KEY) if group else STEPS_KEY
+        self.out_keys = [action_key, self._noise_key, self._steps_key]
         self.annealing_num_steps = annealing_num_steps
         self.theta, self.mu, self.sigma, self.dt = theta, mu, sigma, dt
         self.sigma_min = sigma if sigma_min is None else sigma_min
@@ -158,8 +162,8 @@ class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase): 
                 + self.theta * (self.mu - before) * self.dt
                 + expand_as_right(sigma, before) * math.sqrt(self.dt) * drawn
             )
-            tensordict.set(NOISE_KEY, (noise - self.x0).to(action.dtype))
-            tensordict.set(STEPS_KEY, steps + 1)
+            tensordict.set(self._noise_key, (noise - self.x0).to(action.dtype))
+            tensordict.set(self._steps_key, steps + 1)
             action = (action + self.eps * noise).to(action.dtype)
         if self.safe:
             action = self._leaf.project(action)
@@ -169,13 +173,13 @@ class OrnsteinUhlenbeckProcessModule(ExplorationNumbers, TensorDictModuleBase): 
     def _before(self, tensordict: TensorDictBase, action: Tensor) -> tuple[Tensor, Tensor]:
         """The noise of the step before, with the shape of the action, and the steps of each episode so far."""
         batch = action_batch(tensordict, self.action_key)
-        steps = tensordict.get(STEPS_KEY, None)
+        steps = tensordict.get(self._steps_key, None)
         if steps is None:
             noise = torch.zeros_like(action)
             steps = torch.zeros(batch, dtype=torch.int64, device=action.device)
         else:
             noise = entry(
-                tensordict, NOISE_KEY, owner="OrnsteinUhlenbeckProcessModule", role="the noise before"
+                tensordict, self._noise_key, owner="OrnsteinUhlenbeckProcessModule", role="the noise before"
             )
         begins = episodes_begin(tensordict, self.is_init_key, batch, "OrnsteinUhlenbeckProcessModule")
         if begins is not None:

@@ -16,7 +16,7 @@ from specgen_runtime.envs.packing import entries_of, peek
 from specgen_runtime.objectives.coefficients import restore_adapted
 from specgen_runtime.objectives.counted_samples import CountedSamples
 from specgen_runtime.objectives.estimates import estimate_in, with_estimates
-from specgen_runtime.objectives.keys import checked_updates
+from specgen_runtime.objectives.keys import agents_of, checked_updates
 from specgen_runtime.objectives.keyword_call import features_by_key, packed, unpacked
 from specgen_runtime.objectives.modes import run_in_loss_modes
 from specgen_runtime.objectives.parameters import device_of
@@ -114,6 +114,9 @@ class LossModule(SelectingModule):
     def set_keys(self, **keys: NestedKey | None) -> None:
         """Rename keys by role, the value estimator's too; ``None`` restores a default. All or nothing.
 
+        Where the values of actions stand in a group of agents, ``("agents", "state_action_value")``, each agent is a
+        sample, and log-probabilities of actions are of each.
+
         Raises:
             ValueError: for a role that ``_AcceptedKeys`` does not have, or a value that is not a key.
         """
@@ -122,6 +125,9 @@ class LossModule(SelectingModule):
         )
         for name, value in updates.items():
             setattr(self._tensor_keys, name, value)
+        agents = agents_of(self._tensor_keys)
+        for network in self._networks.values():
+            network.agents = agents
         self._forward_value_estimator_keys(**updates)
 
     def _take_keys_of(self, policy: nn.Module, *, sample: str, log_prob: str | None = None) -> None:

@@ -131,3 +131,12 @@ def listed(tensordict: TensorDictBase) -> str:
     """The leaf keys of a tensordict, for messages."""
     keys: Iterable[NestedKey] = tensordict.keys(True, True)
     return ", ".join(sorted((repr(key) for key in keys), key=str)) or "nothing"
+
+
+def agents_of(keys: object) -> NestedKey | None:
+    """The group of agents in which the values of actions stand, by the keys of a loss; None at the root."""
+    for role in ("state_action_value", "action_value"):
+        key = getattr(keys, role, None)
+        if isinstance(key, tuple) and len(key) > 1:
+            return key[:-1] if len(key) > 2 else key[0]
+    return None

@@ -74,10 +74,10 @@ class FunctionalNetwork:
         self._dist_steps: dict[str, tuple[Steps, ProbabilisticTensorDictModule] | None] = {}
         self._bound: tuple[object, object] = (None, None)
         self._is_random: tuple[int, bool] | None = None
-        self._optional = {
-            key for part in module.modules() for key in getattr(part, "optional_in_keys", ())
-        }  # such as states of recurrent modules, which begin as zeros
+        # such as states of recurrent modules, which begin as zeros
+        self._optional = {key for part in module.modules() for key in getattr(part, "optional_in_keys", ())}
         self.apart = False  # whether members are called one after another, without `torch.vmap`
+        self.agents: NestedKey | None = None  # the group whose agents are samples
         self._evaluated: FunctionalNetwork | None = None
         if evaluated:
             self._evaluated = FunctionalNetwork(name, module, expanded=expanded, functional=functional)
@@ -92,7 +92,7 @@ class FunctionalNetwork:
         """
         if self._evaluated is None:
             raise RuntimeError(f"network {self.name} has no copy in evaluation mode")
-        self._evaluated.apart = self.apart
+        self._evaluated.apart, self._evaluated.agents = self.apart, self.agents
         return self._evaluated
 
     def _stay_in_evaluation(self) -> None:
@@ -277,6 +277,7 @@ class FunctionalNetwork:
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
         """
+        samples = samples if self.agents is None else record.get(self.agents).batch_dims - record.batch_dims
         if copy == "stored":
             return stored_distribution(self.skeleton, record, self.name, samples)
         if copy != "live":

@@ -14,15 +14,15 @@ from specgen.check.pipelines.model import (
     Acting,
     Amount,
     Exploration,
+    ExplorationKind,
     PipelineLoss,
     PipelineNetwork,
     Setting,
 )
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink, suggestion
+from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile, find
 from specgen.schema.pipeline import Pipeline
 from specgen.source import Mapping as MappingNode
@@ -54,10 +54,12 @@ class ActingReader:
             if isinstance(data, OnPolicyData):
                 self._report_other_actions(weighing)
         elif exploration is not None:
-            self._check_noise(chosen[0], exploration)
+            for network in _explored(chosen):
+                self._check_noise(network, exploration)
         elif not self._said("explore"):
             self._report_lack(chosen)
-        return Acting(chosen, exploration, random_frames)
+        explored = () if exploration is None else _explored(chosen)
+        return Acting(chosen, exploration, explored, random_frames)
 
     def _networks(self, losses: tuple[PipelineLoss, ...]) -> tuple[PipelineNetwork, ...]:
         """The networks that act, one of each group of agents; none after reporting a mistake."""
@@ -76,7 +78,8 @@ class ActingReader:
                 names = [network.name for network in able]
                 help = suggestion(declared.of, names) or f"write one of {', '.join(names)}"
                 self.sink.add(rules.NETWORK.at(span, f"`{declared.of}` is no network that acts", help=help))
-            return tuple(chosen)
+                return ()
+            able = [*chosen, *(one for one in able if one.group != chosen[0].group)]
         if not able:
             span = self.file.key_span(*self.path, "loss")
             who = " and ".join(f"`{loss.loss.name}`" for loss in losses)
@@ -137,21 +140,13 @@ class ActingReader:
             self.sink.add(rules.CHOICE.at(span, message))
             return None
         (kind,) = kinds
-        if len(networks) > 1:
-            message = "a policy of several groups explores by drawing; other ways are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help="leave out `explore`"))
-            return None
-        (network,) = networks
-        head = network.head
-        discrete = _is_discrete(network)
-        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
-        if discrete != (kind == "epsilon_greedy"):
-            what = "one of a finite set" if discrete else "numbers"
-            message = f"`{kind}` does not fit `{action}`, which is {what}"
-            self.sink.add(rules.EXPLORATION.at(span, message, help=f"write `{_example(network)}`"))
-            return None
+        explored = _explored(networks)
+        alike = len({_is_discrete(network) for network in explored}) == 1
+        for network in explored:
+            if not self._fits(kind, network, span, alike=alike):
+                return None
         if kind == "gsde":
-            return self._by_features(network)
+            return self._by_features(networks[0])
         field = "eps" if kind == "epsilon_greedy" else "sigma"
         amount = self.numbers.amount(*place, kind, field)
         settings: dict[str, Setting] = {}
@@ -166,6 +161,22 @@ class ActingReader:
         if kind == "ornstein_uhlenbeck" and not self._dies_out(settings):
             return None
         return Exploration(kind, amount, settings)
+
+    def _fits(self, kind: ExplorationKind, network: PipelineNetwork, span: Span, *, alike: bool) -> bool:
+        """Whether the actions of a network can be explored so; reported where not, `alike`: as those of all groups."""
+        discrete = _is_discrete(network)
+        if discrete == (kind == "epsilon_greedy"):
+            return True
+        head = network.head
+        action = head.action.dotted if isinstance(head, PolicyHead | QValueHead) else ""
+        what = "one of a finite set" if discrete else "numbers"
+        message = f"`{kind}` does not fit `{action}`, which is {what}"
+        help = f"write `{_example(network)}`"
+        if not alike:
+            drawing = "DiscreteSACLoss" if discrete else "SACLoss"
+            help = f"one kind serves all groups: let this one draw its actions, as with `{drawing}`"
+        self.sink.add(rules.EXPLORATION.at(span, message, help=help))
+        return False
 
     def _by_features(self, network: PipelineNetwork) -> Exploration | None:
         """Noise that is linear in the features of a policy."""
@@ -214,6 +225,11 @@ class ActingReader:
             message = f"noise of {largest:.3g} on `{network.head.action.dotted}`, which is {width:g} wide"
             help = f"write `sigma: {max(_values(exploration.amount)) * width / 20 / largest:.2g}`"
             self.sink.add(episode_rules.LARGE_NOISE.at(span, message, help=help))
+
+
+def _explored(networks: tuple[PipelineNetwork, ...]) -> tuple[PipelineNetwork, ...]:
+    """The networks whose actions are explored besides: those that are certain of them; all, where none is."""
+    return tuple(one for one in networks if not draws(one)) or networks
 
 
 def draws(network: PipelineNetwork) -> bool:

@@ -81,9 +81,9 @@ def _of_network(network: PipelineNetwork) -> Iterator[Key]:
             if log_prob is not None:
                 yield log_prob
         case QValueHead(action, support=support):
-            yield from (("action_value",), action.key)
+            yield from ((*action.key[:-1], "action_value"), action.key)
             if support is None:
-                yield ("chosen_action_value",)
+                yield (*action.key[:-1], "chosen_action_value")
         case ModelHead(written=keys):
             yield from keys
         case ValueHead(key):

@@ -149,7 +149,7 @@ def _estimation(
         (role for role in loss.loss.roles if loss.group and role.after and role.accepted not in loss.keys),
         None,
     )
-    if loss.group is not None and of_team is not None and kind != "multi_agent_gae":
+    if loss.group is not None and of_team is not None and kind in ("gae", "vtrace"):
         message = f"`{dotted(of_team.key)}` is of the whole team, and values are of each agent of `{loss.group.name}`"
         span = file.key_span(*path, *place, kind) if given else loss.span
         sink.add(group_rules.OF_TEAM.at(span, message, help="write `multi_agent_gae` in its place"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specgen.check.losses.model import CheckedLoss
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.losses import LossArguments
 from specgen.diagnostics import Sink, suggestion
@@ -35,18 +36,25 @@ def check_groups(
     for loss in losses:
         agents = "agents" in loss.loss.samples
         here = file.key_span(*loss.place)
-        if loss.group is not None and not agents:
+        if loss.group is not None and not agents and not values_actions(loss.loss):
             fits = False
             message = (
                 f"`{loss.loss.name}` is of one agent, and `{loss.group.name}` is a group of {loss.group.size}"
             )
-            help = "take a loss of several agents: `MAPPOLoss`, `IPPOLoss`"
+            help = "take a loss of several agents, `MAPPOLoss`, `IPPOLoss`, or one of values of actions: "
+            help += "`DQNLoss`, `SACLoss`, `DDPGLoss`"
             sink.add(rules.LOSS_OF_AGENTS.at(here, message, help=help))
         elif loss.group is None and agents and not groups:
             fits = False
             message = f"`{loss.loss.name}` is of agents side by side, and `{env.name}` has none"
             sink.add(rules.LOSS_OF_AGENTS.at(here, message, help="take the loss of one agent: `ClipPPOLoss`"))
     return fits
+
+
+def values_actions(loss: CheckedLoss) -> bool:
+    """Whether a loss is over values of actions: where these are of agents, each agent is a sample."""
+    written = {name for network in loss.networks for name, _ in network.outputs}
+    return bool(written & {"state_action_value", "action_value"})
 
 
 def measured_group(

@@ -126,13 +126,15 @@ def _read_loss(
 def of_group(loss: CheckedLoss, group: AgentGroup, env: PipelineEnv) -> tuple[CheckedLoss, dict[str, Key]]:
     """The loss with the keys of a group, and those of its keys that are not its own.
 
-    All stands below the group's name, but for flags and rewards that the environment gives for all together.
+    All stands below the group's name, but for flags and rewards that the environment gives for all together, and for the
+    weight of a frame, which a sampler gives.
     """
     keys: dict[str, Key] = {}
     for role in loss.roles:
         below = (group.name, *role.key)
         root = env.entries.get(dotted(role.key))
-        if root is None or root.role not in ("done", "reward") or dotted(below) in env.entries:
+        of_all = root is not None and root.role in ("done", "reward") and dotted(below) not in env.entries
+        if not of_all and role.name != "priority_weight":
             keys[role.accepted] = below
     roles = tuple(replace(role, key=keys.get(role.accepted, role.key)) for role in loss.roles)
     return replace(loss, roles=roles), keys

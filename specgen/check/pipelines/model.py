@@ -136,11 +136,13 @@ class Acting:
     Attributes:
         networks: the network; with groups of agents one of each.
         exploration: what it does besides.
+        explored: the networks whose actions are explored so.
         random_frames: frames at first in which actions are random.
     """
 
     networks: tuple[PipelineNetwork, ...]
     exploration: Exploration | None = None
+    explored: tuple[PipelineNetwork, ...] = ()
     random_frames: Setting | None = None
 
 

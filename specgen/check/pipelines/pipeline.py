@@ -47,6 +47,7 @@ from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipelines as rules
+from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
@@ -313,6 +314,10 @@ class _Pipeline:
             self.sink.add(rules.WRONG_DATA.at(span, message, help=help))
         if isinstance(data, ReplayData) and data.sampler == "prioritized":
             self._check_priorities(losses, data)
+        group = next((loss.group for loss in losses if loss.group is not None), None)
+        if isinstance(data, ReplayData) and data.n_step is not None and group is not None:
+            message = f"sums over several steps of rewards of `{group.name}` are not available yet"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(data.n_step.span, message, help="leave out `n_step`"))
 
     def _check_priorities(self, losses: tuple[PipelineLoss, ...], data: ReplayData) -> None:
         span = self.file.key_span(*self.path, "data", data.kind, "sampler")
@@ -326,6 +331,10 @@ class _Pipeline:
                 message = f"`{loss.loss.name}` has no key `priority_weight`, and does not make up for how frames are drawn"
                 help = "declare it: `priority_weight: {key: priority_weight}`"
                 self.sink.add(rules.PRIORITIES.at(span, message, help=help))
+        if len(writing) > 1:
+            who = " and ".join(f"`{loss.name}`" for loss in writing)
+            message = f"a frame has one priority, and {who} each write one"
+            self.sink.add(rules.PRIORITIES.at(span, message, help="leave out `sampler`"))
 
 
 def _fit(losses: tuple[PipelineLoss, ...], data: PipelineData | None) -> bool:

@@ -34,7 +34,8 @@ LOSS_OF_AGENTS = Rule(
     "a loss of one agent for a group, or the other way round",
     """\
 A group's data have a dimension of agents behind those of the batch. Losses that say so (`samples: [batch, agents]`) normalize
-advantages for each agent by itself, and know which flags are of the whole team.
+advantages for each agent by itself, and know which flags are of the whole team. Losses over values of actions (`DQNLoss`, `SACLoss`,
+`DDPGLoss`) have a value of each agent, and take each as a sample.
 
 ```yaml
 loss: {adversary: {ClipPPOLoss: {}}, agent: {ClipPPOLoss: {}}}

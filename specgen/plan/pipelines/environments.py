@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from specgen.check.model import AgentGroup
 from specgen.check.pipelines.data_model import RecordedData
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers_model import are_recurrent
@@ -79,3 +80,8 @@ def specs_of(pipeline: CheckedPipeline) -> str:
     """The environment of the parts whose specs are asked for: that of evaluations where the other ones are elsewhere."""
     elsewhere = isinstance(pipeline.data, RecordedData) or pipeline.workers is not None
     return "self.eval_env" if elsewhere else "self.env"
+
+
+def action_spec(pipeline: CheckedPipeline, group: AgentGroup | None) -> str:
+    """The spec of actions; of a group's that of all, which says where the dimension of agents is."""
+    return f"{specs_of(pipeline)}.{'action_spec' if group is None else 'full_action_spec'}_unbatched"

@@ -161,7 +161,8 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
             words = [layers, f"in_keys={inputs}"]
             if made.modules:
                 uses |= {"SafeModule", "SafeSequential"}
-                last = f'SafeModule({layers}, in_keys={inputs}, out_keys=["action_value"])'
+                values = key_text((*action.key[:-1], "action_value"))
+                last = f"SafeModule({layers}, in_keys={inputs}, out_keys=[{values}])"
                 words = [f"SafeSequential({', '.join((*made.modules, last))})"]
             words.append(f"action_space={literal(space)}")
             lines = []
@@ -172,6 +173,11 @@ def _body(network: PipelineNetwork) -> tuple[list[str], str, set[str]]:
                 words.append("support=support")
             elif action.key != ("action",):
                 words.append(f"action_key={key_text(action.key)}")
+            if network.group is not None:
+                beside = action.key[:-1]
+                values = key_text((*beside, "action_value"))
+                words.append(f"action_value_key={values}")
+                words.append(f"chosen_action_value_key={key_text((*beside, 'chosen_action_value'))}")
             words += [f"action_mask_key={key_text(mask)}"] if mask is not None else []
             uses.add(name)
             return [*lines, f"return {name}({', '.join(words)})"], name, uses

@@ -6,14 +6,19 @@ from collections.abc import Iterator
 
 from specgen.check.pipelines.acting import draws
 from specgen.check.pipelines.data_model import OnPolicyData, RecordedData, ReplayData
-from specgen.check.pipelines.heads_model import PolicyHead, QValueHead
 from specgen.check.pipelines.layers_model import PipelineTrunk, are_recurrent, trunks_of
-from specgen.check.pipelines.model import CheckedPipeline, PipelineLoss, PipelineNetwork, PipelineOptimizer
+from specgen.check.pipelines.model import (
+    CheckedPipeline,
+    PipelineLoss,
+    PipelineNetwork,
+    PipelineOptimizer,
+)
 from specgen.code import Code, using
 from specgen.literals import literal
+from specgen.plan.pipelines.acting import acting_parts
 from specgen.plan.pipelines.collecting import collector_made
 from specgen.plan.pipelines.devices import device_of, storage_device
-from specgen.plan.pipelines.environments import environments, made_part, specs_of
+from specgen.plan.pipelines.environments import action_spec, environments, made_part
 from specgen.plan.pipelines.language_models import (
     acting_model,
     further_model,
@@ -70,7 +75,7 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     if talking:
         yield from environments(pipeline)  # which run the models
     if not apart:
-        yield from _acting(pipeline)
+        yield from acting_parts(pipeline)
     if drawing and not apart:
         yield made_part("drawing", _generator("loss", learning))
     for loss in pipeline.losses:
@@ -98,7 +103,7 @@ def parts_of(pipeline: CheckedPipeline) -> Iterator[Code]:
     for optimizer in pipeline.optimizers:
         yield made_part(optimizer_part(optimizer), _optimizer(pipeline, optimizer))
     if apart:  # behind all that draws first weights: copies change none of them
-        yield from _acting(pipeline)
+        yield from acting_parts(pipeline)
     if pipeline.workers is not None:  # a collector of workers draws a seed, too
         yield made_part("collector", collector_made(pipeline))
         yield using('self.collector.set_seed(stream(config.seed, "env"))', "stream")
@@ -125,24 +130,6 @@ def _members(loss: PipelineLoss, name: str) -> str:
         return f"config.{loss.settings[name].name}"
     usual = next(param.default for param in loss.loss.params if param.name == name)
     return literal(loss.arguments.get(name, usual))
-
-
-def _acting(pipeline: CheckedPipeline) -> Iterator[Code]:
-    """Who acts, and what collects."""
-    copies = acting_copies(pipeline)
-    for trunk in trunks_of(copies):
-        made = call_of_trunk(trunk, "acting_")
-        yield made_part(f"acting_{trunk.name}", using(f"{made}.to(self.policy_device)", *made.uses))
-    for network in copies:
-        made = call_of(network, "exploring", "acting_")
-        yield made_part(f"acting_{network.attribute}", using(f"{made}.to(self.policy_device)", *made.uses))
-        copied = f"load_weights(self.acting_{network.attribute}, self.{network.attribute})"
-        yield using(copied, "load_weights")
-    if are_recurrent(pipeline.networks):
-        yield from environments(pipeline)  # which hold the states of the networks that act
-    yield from _policy(pipeline)
-    if not isinstance(pipeline.data, RecordedData) and pipeline.workers is None:
-        yield made_part("collector", collector_made(pipeline))
 
 
 def state_of(pipeline: CheckedPipeline) -> Iterator[StatePlan]:
@@ -187,63 +174,9 @@ def _explores(pipeline: CheckedPipeline) -> bool:
     return pipeline.acting.exploration is not None or any(map(draws, pipeline.networks))
 
 
-def acting_copies(pipeline: CheckedPipeline) -> tuple[PipelineNetwork, ...]:
-    """The networks that act on a device of their own, with copies of the weights that are learned."""
-    return pipeline.acting.networks if pipeline.devices.apart else ()
-
-
 def _generator(stream: str, device: str | None = None) -> Code:
     made = f"torch.Generator({device or ''}).manual_seed(stream(config.seed, {literal(stream)}))"
     return using(made, "torch", "stream")
-
-
-def _policy(pipeline: CheckedPipeline) -> Iterator[Code]:
-    acting = pipeline.acting
-    copied = "acting_" if acting_copies(pipeline) else ""
-    networks = ", ".join(f"self.{copied}{network.attribute}" for network in acting.networks)
-    exploration = acting.exploration
-    if exploration is None or isinstance(pipeline.data, RecordedData):
-        if len(acting.networks) == 1:
-            yield made_part("policy", using(networks))
-        else:
-            yield made_part("policy", using(f"SafeSequential({networks})", "SafeSequential"))
-        return
-    (network,) = acting.networks
-    head = network.head
-    assert isinstance(head, PolicyHead | QValueHead)
-    if exploration.amount is None:
-        words = [networks, *(f"{word}=config.{one.name}" for word, one in exploration.settings.items())]
-        yield made_part(
-            "policy", using(f"GSDEPolicy({', '.join(words)}, generator=self.exploring)", "GSDEPolicy")
-        )
-        return
-    place = f"self.{device_of(pipeline, 'policy')}"
-    spec = f"{specs_of(pipeline)}.action_spec_unbatched"
-    words = [f"{spec}.to({place})" if pipeline.devices.apart else spec]
-    if exploration.kind == "ornstein_uhlenbeck":
-        name = "OrnsteinUhlenbeckProcessModule"
-        strength = f"config.{exploration.amount.name}"
-        words += [f"eps_init={strength}", f"eps_end={strength}", "sigma=1.0"]
-        words += [f"{word}=config.{one.name}" for word, one in exploration.settings.items()]
-    elif exploration.kind == "epsilon_greedy":
-        name = "EGreedyModule"
-        words += [f"eps_init=config.{exploration.amount.name}", f"eps_end=config.{exploration.amount.name}"]
-        if head.mask is not None:
-            words.append(f"action_mask_key={key_text(head.mask)}")
-    else:
-        name = "AdditiveGaussianModule"
-        words += [
-            f"sigma_init=config.{exploration.amount.name}",
-            f"sigma_end=config.{exploration.amount.name}",
-        ]
-        words.append("safe=True")
-    if head.action.key != ("action",):
-        words.append(f"action_key={key_text(head.action.key)}")
-    words.append("generator=self.exploring")
-    words.append(f"device={place}")
-    yield made_part("exploration", using(f"{name}({', '.join(words)})", name))
-    made = f"SafeSequential({networks}, self.exploration)"
-    yield made_part("policy", using(made, "SafeSequential"))
 
 
 def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
@@ -255,7 +188,7 @@ def _loss(pipeline: CheckedPipeline, loss: PipelineLoss) -> Code:
     keywords = {word for domain in loss.loss.domains for word in domain.keywords}
     elsewhere = ".to(self.loss_device)" if pipeline.devices.apart else ""
     if "action_spec" in keywords:
-        words.append(f"action_spec={specs_of(pipeline)}.action_spec_unbatched{elsewhere}")
+        words.append(f"action_spec={action_spec(pipeline, loss.group)}{elsewhere}")
     made, uses = f"{loss.loss.name}({', '.join(words)})", [loss.loss.name]
     estimation = loss.estimation
     if estimation is not None and estimation.kind in _ESTIMATORS:
@@ -345,6 +278,8 @@ def _data(pipeline: CheckedPipeline) -> Iterator[Code]:
         given = f"{capacity}, alpha=config.{data.alpha.name}, beta=config.{data.beta.name}"
         yield made_part("sampler", using(f"PrioritizedSampler({given})", "PrioritizedSampler"))
         words.append("sampler=self.sampler")
+        group = next((loss.group for loss in pipeline.losses if loss.group is not None), None)
+        words += [f"priority_key={key_text((group.name, 'td_error'))}"] if group is not None else []
     elif data.sampler == "without_replacement":
         words.append("sampler=SamplerWithoutReplacement()")
         uses.append("SamplerWithoutReplacement")

@@ -13,11 +13,12 @@ from specgen.expr.symbols import Key
 from specgen.literals import formatted, literal
 from specgen.plan.docs import wrapped
 from specgen.plan.model import FunctionPlan
+from specgen.plan.pipelines.acting import acting_copies, exploration_part
 from specgen.plan.pipelines.config import config_plan
 from specgen.plan.pipelines.devices import device_names, device_parts, to_loss
 from specgen.plan.pipelines.model import LoopPlan, PipelinePlan
 from specgen.plan.pipelines.networks import network_function, trunk_function
-from specgen.plan.pipelines.parts import acting_copies, optimizer_part, parts_of, state_of
+from specgen.plan.pipelines.parts import optimizer_part, parts_of, state_of
 from specgen.plan.pipelines.read_keys import GIVEN, recorded_entries, stored_keys
 from specgen.plan.pipelines.update import output_of, update_plan
 from specgen.plan.spec_text import key_text
@@ -200,7 +201,9 @@ def _scheduled(pipeline: CheckedPipeline, unit: str, total: Setting) -> Iterator
     changes = exploration is not None and not isinstance(pipeline.data, RecordedData)
     if changes and exploration is not None and exploration.amount is not None:
         strength = "sigma" if exploration.kind == "gaussian" else "eps"
-        yield f"parts.exploration.{strength}.fill_({amount(exploration.amount, unit, total)})"
+        for network in pipeline.acting.explored:
+            part = exploration_part(pipeline, network)
+            yield f"parts.{part}.{strength}.fill_({amount(exploration.amount, unit, total)})"
     for bonus in pipeline.bonuses:
         yield f"parts.{bonus.name}_reward.coeff = {amount(bonus.coeff, unit, total)}"
     data = pipeline.data

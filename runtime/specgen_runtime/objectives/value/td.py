@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from specgen_runtime.objectives.value.base import ValueEstimatorBase
+from specgen_runtime.objectives.value.functional.gae import for_each_agent
 from specgen_runtime.objectives.value.functional.td0 import td0_return_estimate
 from specgen_runtime.objectives.value.functional.td_lambda import (
     td1_return_estimate,
@@ -20,6 +21,9 @@ from specgen_runtime.objectives.value.standardised import standardised
 
 class TDEstimatorBase(ValueEstimatorBase):
     """Estimators whose target is a return of rewards and values of next states, the present value left aside.
+
+    Where values stand in a group of agents, ``[*batch, agents, 1]``, rewards and flags of the whole team,
+    ``[*batch, 1]``, are each agent's.
 
     Args:
         gamma: the discount, in [0, 1]: a number, or a tensor that broadcasts to the rewards. If the data hold
@@ -56,6 +60,7 @@ class TDEstimatorBase(ValueEstimatorBase):
             reward = standardised(reward, least=1e-5, groups=self._groups(tensordict))
         if next_value is None:
             next_value = self._next_value(tensordict, target_params, time)
+        reward = self._of_each_value("reward", reward, next_value)
         return self._return(
             tensordict, self._discount(self.gamma, tensordict, reward), next_value, reward, time
         )
@@ -65,6 +70,17 @@ class TDEstimatorBase(ValueEstimatorBase):
         self, tensordict: TensorDictBase, gamma: Tensor, next_value: Tensor, reward: Tensor, time: int
     ) -> Tensor:
         """The return of each step."""
+
+    def _flag(self, tensordict: TensorDictBase, role: str, next_value: Tensor) -> Tensor:
+        """``done`` or ``terminated`` of each value."""
+        return self._of_each_value(role, self._signal(tensordict, role), next_value)
+
+    def _of_each_value(self, role: str, signal: Tensor, value: Tensor) -> Tensor:
+        """A signal of each value: that of a team, at the root, is each agent's where values stand in a group."""
+        of_team = not isinstance(getattr(self._tensor_keys, role), tuple)
+        if of_team and isinstance(self._tensor_keys.value, tuple) and signal.ndim < value.ndim:
+            return for_each_agent(role, signal, value, agent_dim=-2)
+        return signal
 
 
 class TD0Estimator(TDEstimatorBase):
@@ -76,7 +92,9 @@ class TD0Estimator(TDEstimatorBase):
     def _return(
         self, tensordict: TensorDictBase, gamma: Tensor, next_value: Tensor, reward: Tensor, time: int
     ) -> Tensor:
-        return td0_return_estimate(gamma, next_value, reward, self._signal(tensordict, "terminated"))
+        return td0_return_estimate(
+            gamma, next_value, reward, self._flag(tensordict, "terminated", next_value)
+        )
 
 
 class TD1Estimator(TDEstimatorBase):
@@ -107,7 +125,7 @@ class TD1Estimator(TDEstimatorBase):
         self, tensordict: TensorDictBase, gamma: Tensor, next_value: Tensor, reward: Tensor, time: int
     ) -> Tensor:
         self._check(tensordict)
-        done, terminated = self._signal(tensordict, "done"), self._signal(tensordict, "terminated")
+        done, terminated = (self._flag(tensordict, role, next_value) for role in ("done", "terminated"))
         return td1_return_estimate(gamma, next_value, reward, done, terminated, time_dim=time)
 
 
@@ -147,7 +165,7 @@ class TDLambdaEstimator(TDEstimatorBase):
         self, tensordict: TensorDictBase, gamma: Tensor, next_value: Tensor, reward: Tensor, time: int
     ) -> Tensor:
         self._check(tensordict)
-        done, terminated = self._signal(tensordict, "done"), self._signal(tensordict, "terminated")
+        done, terminated = (self._flag(tensordict, role, next_value) for role in ("done", "terminated"))
         return td_lambda_return_estimate(
             gamma, self.lmbda, next_value, reward, done, terminated, time_dim=time
         )
