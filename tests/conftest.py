@@ -52,12 +52,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     return True if time.time() > float(os.environ.get("QUICK_UNTIL", "inf")) else None
 
 
-def pytest_runtest_teardown() -> None:
-    """Processes that tests start inherit no options of tensordict that other tests, or TorchRL, have set."""
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """What is left of tests: options of tensordict, and generated modules that nobody has looked at.
+
+    Processes that tests start inherit no options that other tests, or TorchRL, have set.
+    """
     if "tensordict" in sys.modules:
         from specgen_runtime.envs.batched.pool import clear_unset_options
 
         clear_unset_options()
+    if "tests.support" in sys.modules:
+        sys.modules["tests.support"].assert_pending_names_resolve(more_than=0 if nextitem is None else 100)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,7 @@ Tests compile through `compile_sources` of this module: it resolves every name i
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -81,6 +82,9 @@ _GENERATED: dict[Any, dict[str, str]] = {}
 _RESOLVED: set[str] = set()
 """Generated texts whose names are known to resolve."""
 
+_PENDING: dict[str, str] = {}
+"""Generated texts that were not looked at yet, with a path for each."""
+
 
 def compile_sources(
     sources: Mapping[str, str | PythonSchema],
@@ -96,7 +100,7 @@ def compile_sources(
     made = compile_project.compile_sources(
         sources, config, gymnasium=gymnasium, model_folders=model_folders, library=library, memo=memo
     )
-    assert_names_resolve(made.files)
+    assert_names_resolve_soon(made.files)
     return made
 
 
@@ -118,6 +122,27 @@ def assert_names_resolve(files: Mapping[str, str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     _RESOLVED.update(new.values())
+
+
+def assert_names_resolve_soon(files: Mapping[str, str]) -> None:
+    """The same of modules that are looked at together with those of other tests: a process takes longer than they do.
+
+    Args:
+        files: the text of each module, by its path.
+    """
+    test = os.environ.get("PYTEST_CURRENT_TEST", "no test").split("::", 1)[-1].split(" (")[0]
+    place = re.sub(r"\W+", "_", test)[:100]
+    for path, text in files.items():
+        if path.endswith(".py") and text not in _RESOLVED:
+            _PENDING.setdefault(text, f"{place}_{len(_PENDING)}/{path.lstrip('/')}")
+
+
+def assert_pending_names_resolve(more_than: int = 0) -> None:
+    """Look at the modules of `assert_names_resolve_soon`, if there are more than so many; paths begin with their test."""
+    if len(_PENDING) > more_than:
+        texts = {path: text for text, path in _PENDING.items()}
+        _PENDING.clear()
+        assert_names_resolve(texts)
 
 
 def compile_texts(

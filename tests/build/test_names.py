@@ -19,7 +19,7 @@ from specgen.plan.pipelines.imports import PIPELINE_IMPORTS
 from specgen.source import Mapping, parse_yaml
 from specgen.source.outline import PIPELINE_SUFFIXES
 from tests.compiled_cases import GOOD, compiled_case
-from tests.support import assert_names_resolve
+from tests.support import assert_names_resolve, assert_names_resolve_soon, assert_pending_names_resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = [path for path in sorted((ROOT / "generated").rglob("*.py")) if path.name != "__init__.py"]
@@ -61,6 +61,16 @@ def test_names_resolve_in_what_is_committed() -> None:
 def test_a_name_that_does_not_resolve_is_found(text: str) -> None:
     with pytest.raises(AssertionError, match=r"F[48]"):
         assert_names_resolve({"a.py": text})
+
+
+def test_a_name_that_does_not_resolve_is_found_later_with_its_test() -> None:
+    assert_names_resolve_soon({"a.py": "x = y\n", "b.py": "x = 1\n"})
+    assert_pending_names_resolve(more_than=1000)
+    with pytest.raises(
+        AssertionError, match=r"F821(.|\n)*test_a_name_that_does_not_resolve_is_found_later\w*/a\.py"
+    ):
+        assert_pending_names_resolve()
+    assert_pending_names_resolve()
 
 
 def test_every_test_compiles_where_names_are_resolved() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -67,24 +68,27 @@ def seeded_rollout(env: Env, seed: int, steps: int) -> TensorDictBase:
 
 
 def table_policy(env: Env) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Actions that depend on what is observed, through its position in a fixed table of random ones."""
+    """One of two random actions, by a checksum of what is observed."""
     with torch_seeded(1):
         tables = [env.full_action_spec.rand() for _ in range(2)]
     watched = leaves_of(env.full_observation_spec)
 
     def act(root: TensorDictBase) -> TensorDictBase:
-        sums = [_total(leaf.find(root)) for leaf in watched]
-        choice = int(sum(sums) * 1e4) % 2
-        return root.update(tables[choice].clone())
+        total = 0
+        for leaf in watched:
+            total = _checksum(leaf.find(root), total)
+        return root.update(tables[total % 2].clone())
 
     return act
 
 
-def _total(value: Any) -> float:
+def _checksum(value: Any, start: int) -> int:
+    """The checksum of the bits of a value, and of what stands before it."""
     if not isinstance(value, Tensor):
-        return float(sum(map(ord, data_text(value))))
-    parts = value.unbind(0) if value.is_nested else (value,)
-    return sum(float(part.double().nan_to_num().sum()) for part in parts)
+        return zlib.crc32(data_text(value).encode(), start)
+    for part in value.unbind(0) if value.is_nested else (value,):
+        start = zlib.crc32(part.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes(), start)
+    return start
 
 
 def joined(records: list[TensorDictBase], dim: int) -> TensorDictBase:
