@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import specgen_runtime.data as ours
 import torch
 import torchrl.data as theirs
+from specgen_runtime.training.checkpoints import Checkpoints
 from tensordict import TensorDict
 from torchrl.data.replay_buffers.samplers import prioritized
 
 from benchmarks.harness import Budget, Row, Work, paired
 
 CAPACITY = 100_000
+LARGE = 1_000_000
 BATCH = 256
 
 
 def rows(budget: Budget) -> Iterator[Row]:
-    """Writing of one step of many environments and of a batch, each kind of sample."""
+    """Writing of one step of many environments and of a batch, each kind of sample, checkpoints."""
     for storage in ("LazyTensorStorage", "LazyMemmapStorage"):
         for count in (8, 1_000):
             yield _extended(storage, count, budget)
@@ -29,6 +33,7 @@ def rows(budget: Budget) -> Iterator[Row]:
     slices = ("SliceSampler", (), {"slice_len": 16})
     yield _sampled(f"slices of 16: sample {BATCH}", _both(sampler=slices), budget)
     yield from _prioritized(budget)
+    yield from _saved(budget)
 
 
 def _extended(storage: str, count: int, budget: Budget) -> Row:
@@ -65,6 +70,24 @@ def _prioritized(budget: Budget) -> Iterator[Row]:
     )
 
 
+def _saved(budget: Budget) -> Iterator[Row]:
+    """Saving of a large buffer after every thousand steps: as checkpoints do, which wait for the disk, and as `dumps` does."""
+    steps = _steps(1_000)
+    with tempfile.TemporaryDirectory() as folder:
+        mine, peer = _one(ours, capacity=LARGE), _one(theirs, capacity=LARGE)
+        checkpoints = Checkpoints(Path(folder), keep=2)
+        saved = iter(range(LARGE))
+        yield paired(
+            f"checkpoint of {LARGE:,} steps, 1,000 of them new",
+            Work(
+                lambda: checkpoints.save(next(saved), {}, {"buffer": mine}),
+                prepare=lambda: mine.extend(steps),
+            ),
+            Work(lambda: peer.dumps(Path(folder) / "peer"), prepare=lambda: peer.extend(steps)),
+            budget,
+        )
+
+
 def _sampled(name: str, buffers: tuple[Any, Any], budget: Budget, limit: float | None = None) -> Row:
     mine, peer = buffers
     return paired(name, Work(mine.sample), Work(peer.sample), budget, limit=limit)
@@ -78,15 +101,16 @@ def _one(
     library: Any,
     storage: str = "LazyTensorStorage",
     sampler: tuple[str, tuple[Any, ...], dict[str, Any]] = ("RandomSampler", (), {}),
+    capacity: int = CAPACITY,
 ) -> Any:
     """A full buffer."""
     name, arguments, keywords = sampler
     buffer = library.TensorDictReplayBuffer(
-        storage=getattr(library, storage)(CAPACITY),
+        storage=getattr(library, storage)(capacity),
         sampler=getattr(library, name)(*arguments, **keywords),
         batch_size=BATCH,
     )
-    for _ in range(CAPACITY // 10_000):
+    for _ in range(capacity // 10_000):
         buffer.extend(_steps(10_000))
     return buffer
 

@@ -10,7 +10,8 @@ from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import Binding, Expr, Function, infer
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.table import CALLABLE
-from specgen.expr.tree import Call, Name, calls_in, children, names_read_or_called
+from specgen.expr.tree import Call, Name, calls_in, names_read_or_called, subexpressions
+from specgen.expr.unknown import each_name_once
 from specgen.source import Scalar
 
 
@@ -40,25 +41,25 @@ def misplaced_reads(
     Returns:
         Whether anything was found.
     """
-    found = False
+    found = set[str]()
     calls = {call.function for call in calls_in(expr)}
     for name in names_read_or_called(expr):
-        if name.path in known:
+        if name.path in known or name.path in found:
             continue
         span = source.span_of(name.start, name.end)
         if name in calls and name.path in CALLABLE and (name.path in absent or name.path in later):
-            found = True
+            found.add(name.path)
             hidden = f"`{name.path}` is a name of this declaration's own, which hides the built-in function"
             sink.add(rules.BUILTIN_HIDDEN.at(span, hidden, help=f"give your own `{name.path}` another name"))
         elif name.path in absent:
-            found = True
+            found.add(name.path)
             sink.add(rules.UNDEFINED.at(span, f"`{name.path}` is not known here", help=absent[name.path]))
         elif name.path in later:
-            found = True
+            found.add(name.path)
             notes = [Note("it is assigned here", later[name.path].span)]
             message = f"`{name.path}` is read before it is assigned"
             sink.add(rules.UNDEFINED.at(span, message, notes=notes, help="assign it above this line"))
-    return found
+    return bool(found)
 
 
 def unknown_reads(
@@ -79,12 +80,13 @@ def unknown_reads(
         others: names that are known, but can't be typed.
         sink: takes what is found.
     """
-    alone: Expr | None = None
-    if isinstance(expr, Name) and expr.path not in {*scope, *others, *functions, *CALLABLE}:
-        alone = expr
-    if isinstance(expr, Call) and expr.function.path not in {*others, *functions, *CALLABLE}:
-        alone = replace(expr, args=(), keywords=())
-    if alone is not None:
-        infer(alone, scope, source, sink, functions=functions)
-    for child in children(expr):
-        unknown_reads(child, source, scope, functions, others, sink)
+    found = Sink()
+    for part in subexpressions(expr):
+        alone: Expr | None = None
+        if isinstance(part, Name) and part.path not in {*scope, *others, *functions, *CALLABLE}:
+            alone = part
+        if isinstance(part, Call) and part.function.path not in {*others, *functions, *CALLABLE}:
+            alone = replace(part, args=(), keywords=())
+        if alone is not None:
+            infer(alone, scope, source, found, functions=functions)
+    sink.extend(each_name_once(found.items))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
-from specgen.diagnostics import Note, Rule, Sink, as_question, did_you_mean
+from specgen.diagnostics import Note, Rule, Sink
 from specgen.diagnostics.rules import expressions as rules
 from specgen.diagnostics.rules.transform_language import ALL_ROLE
 from specgen.expr import tree
@@ -14,7 +13,6 @@ from specgen.expr.arguments import bind
 from specgen.expr.builtins.bound_facts import OF_NAMES
 from specgen.expr.builtins.indexing import INDEX, RawItem, RestItem, SliceItem, infer_index
 from specgen.expr.builtins.integrators import CALL, infer_call
-from specgen.expr.builtins.other_names import meant_function
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.builtins.site import Site
 from specgen.expr.builtins.table import CALLABLE, NUMBERS, TABLE
@@ -27,9 +25,8 @@ from specgen.expr.sizes import Dim
 from specgen.expr.source_text import SourceText
 from specgen.expr.tree import Expr
 from specgen.expr.types import At, Binding, Function, NewAxis, Type, Typed
+from specgen.expr.unknown import each_name_once, unknown_function, unknown_name
 from specgen.literals import literal
-
-_MODULES: Final = ("os", "sys", "subprocess", "shutil", "builtins", "importlib", "socket", "pathlib")
 
 
 def infer(
@@ -57,8 +54,10 @@ def infer(
         prove: Whether an index that may be out of range is a mistake; otherwise a node `in_range` checks it.
         for_any_key: Whether it is a transform's: for keys and parameters that nobody knows it draws the same numbers.
     """
-    inferrer = _Inferrer(scope, source, sink, functions or {}, draw_prefix, dtype, prove, for_any_key)
+    found = Sink()
+    inferrer = _Inferrer(scope, source, found, functions or {}, draw_prefix, dtype, prove, for_any_key)
     typed = inferrer.visit(expr)
+    sink.extend(each_name_once(found.items))
     return None if typed is None else relayout(typed)
 
 
@@ -82,7 +81,6 @@ class _Inferrer:
         self.for_any_key = for_any_key
         self._draw_prefix = draw_prefix
         self._draws = 0
-        self._unknown: set[str] = set()
         self.float_dtype = dtype if dtype in ("float32", "float64") else "float32"
 
     def error(self, rule: Rule, start: int, end: int, message: str, help: str | None = None) -> None:
@@ -190,17 +188,8 @@ class _Inferrer:
         )
 
     def _undefined(self, expr: tree.Name) -> None:
-        name = expr.path
-        if name in self.functions or name in CALLABLE:
-            help = f"call it: {name}(…)"
-            self.error(rules.UNDEFINED, expr.start, expr.end, f"`{name}` is a function", help)
-        if name in {*self.functions, *CALLABLE, *self._unknown}:
-            return
-        self._unknown.add(name)
-        best = did_you_mean(name, (*self._scope, *NUMBERS))
-        what = self._scope[best].what if best is not None and best in self._scope else ""
-        meant = None if best is None else as_question(best, what)
-        self.error(rules.UNDEFINED, expr.start, expr.end, f"undefined name `{name}`", meant)
+        message, help = unknown_name(expr.path, self._scope, self.functions)
+        self.error(rules.UNDEFINED, expr.start, expr.end, message, help)
 
     def _unary(self, expr: tree.Unary) -> Typed | None:
         operand = self.visit(expr.operand)
@@ -359,35 +348,8 @@ class _Inferrer:
         return node
 
     def _unknown_function(self, expr: tree.Call) -> None:
-        name, start, end = expr.function.path, expr.function.start, expr.function.end
-        first, _, last = name.rpartition(".")
-        if name.split(".")[0] in _MODULES:
-            message = f"`{name}` is not an allowed function; expressions use declared names and the listed functions only"
-            self.error(rules.NOT_SAFE, start, end, message)
-            return
-        if first and last in CALLABLE:
-            argument = (
-                f"{first}, …"
-                if first in self._scope and expr.args
-                else first
-                if first in self._scope
-                else "…"
-            )
-            self.error(
-                rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", f"write {last}({argument})"
-            )
-            return
-        if name in self._scope and name in CALLABLE:
-            what = self._scope[name].what or "value"
-            message = f"`{name}` is a {what} here, which hides the built-in function `{name}`"
-            self.error(rules.BUILTIN_HIDDEN, start, end, message, f"give your own `{name}` another name")
-            return
-        if name in self._scope or name in NUMBERS:
-            message = f"`{name}` is a value, not a function"
-            self.error(rules.UNKNOWN_FUNCTION, start, end, message, "write `*` to multiply")
-            return
-        help = meant_function(name, self.functions)
-        self.error(rules.UNKNOWN_FUNCTION, start, end, f"unknown function `{name}`", help)
+        rule, message, help = unknown_function(expr, self._scope, self.functions)
+        self.error(rule, expr.function.start, expr.function.end, message, help)
 
 
 def _literal(value: bool | int | float, text: str, start: int, end: int) -> Typed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -118,14 +119,22 @@ def summary(text: str) -> list[str]:
     return textwrap.wrap(_sentences(text)[0], WIDTH)
 
 
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(])(?:[A-Z]|al|approx|cf|e\.g|[Ee]qs?|[Ff]igs?|i\.e|[Nn]o|pp|resp|[Ss]ecs?|[Vv]ol|vs)$"
+)
+"""What a dot behind it makes short: that ends no sentence. So does the initial of a name."""
+
+
 def _sentences(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest; what stands in parentheses, such as `et al.`, ends none."""
+    """The first sentence, and the rest; what stands in parentheses ends none, nor does the dot of `et al.` or `eq.`."""
     text = " ".join(text.split())
     depth = 0
     for place, char in enumerate(text):
         depth += (char == "(") - (char == ")")
-        if depth <= 0 and text.startswith(". ", place):
-            return text[: place + 1], text[place + 2 :]
+        if char == "." and depth <= 0 and text.startswith(". ", place):
+            begins = not (text[place + 2].islower() or text[place + 2].isdigit())
+            if begins and not _ABBREVIATION.search(text[:place]):
+                return text[: place + 1], text[place + 2 :]
     return text, ""
 
 

@@ -190,6 +190,7 @@ def _of_transform(plan: TransformPlan) -> Iterator[str]:
         yield from ("RecordedTimes", "Tensor")
     if plan.learns is not None:
         yield from ("BufferSpec", "Mapping", "NewRows", "Tensor")
+        yield from ("ClassVar",) if plan.learns.values_of else ()
         yield from ("Any",) if plan.learns.values == "Any" else ()
     columns = plan.columns
     if plan.follows or columns.maps or columns.beside or columns.shapes or columns.inverse_shapes:
@@ -230,8 +231,10 @@ def _of_loss(plan: LossPlan) -> Iterator[str]:
         yield "LossPart"
     if plan.ranges.text != "{}" or plan.parent:
         yield from ("Limits", *plan.ranges.uses)
-    if plan.methods:
+    if any(method.call is None for method in plan.methods):
         yield "term_alone"
+    if any(method.conditional for method in plan.methods):
+        yield "check_returned"
     if plan.scalars:
         yield "ScalarOutputMode"
     if plan.learnables:

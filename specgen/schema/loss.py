@@ -274,6 +274,24 @@ MetricField = Annotated[
 """A metric as the expression of its mean, or in full."""
 
 
+class Method(Declaration):
+    """A method that is given values and computes one term of each sample from them, not from the data.
+
+    Attributes:
+        term: the term.
+        given: the values that the term is computed from, names of `let`, by the arguments of the method.
+    """
+
+    term: str
+    given: dict[str, str]
+
+
+MethodField = Annotated[
+    Annotated[str, Tag("short")] | Annotated[Method, Tag("long")], Discriminator(text_or_mapping)
+]
+"""A method as the bare name of its term, which it computes from the data, or with what it is given."""
+
+
 class Loss(DeclaredClass):
     """A loss. Expressions are written for one sample; the generated class runs them for a batch.
 
@@ -321,5 +339,5 @@ class Loss(DeclaredClass):
     metrics: dict[str, MetricField] = Field(default_factory=dict)
     writes: dict[str, Expression] = Field(default_factory=dict)
     update: dict[str, Expression] = Field(default_factory=dict)
-    methods: dict[str, str] = Field(default_factory=dict)
+    methods: dict[str, MethodField] = Field(default_factory=dict)
     out_keys: list[str] = Field(default_factory=list)

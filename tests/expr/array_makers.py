@@ -160,6 +160,7 @@ ARRAY_MAKERS: dict[str, Maker] = {
     "sort": Maker("fdiu", _along("sort"), ranked),
     "argsort": Maker("i", _along("argsort", "fdiu", jumps=True), ranked),
     "softmax": Maker("fd", _along("softmax"), ranked),
+    "log_softmax": Maker("fd", _along("log_softmax"), ranked),
     "reshape": Maker("fdiub", _reshape),
     "permute": Maker("fdiub", _permuted, lambda dims: len(dims) == 2),
     "flatten": Maker("fdiub", _flatten, lambda dims: len(dims) == 1),

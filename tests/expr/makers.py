@@ -308,6 +308,7 @@ MAKERS: dict[str, Maker] = {
     **{name: Maker("fd", _unary(name)) for name in ("exp", "expm1", "sin", "cos", "tanh", "atan")},
     "sigmoid": Maker("fd", _unary("sigmoid")),
     "log_sigmoid": Maker("fd", _unary("log_sigmoid")),
+    "softplus": Maker("fd", _unary("softplus")),
     "tan": Maker("fd", _unary("tan", bound="1")),
     "asin": Maker("fd", _unary("asin", bound="0.9")),
     "acos": Maker("fd", _unary("acos", bound="0.9")),

@@ -89,6 +89,8 @@ SCOPE = {
         ("argsort(v)", Interval(0, 2)),
         ("softmax(v)", Interval(0, 1)),
         ("softmax(anys)", Interval(0, 1, True)),
+        ("log_softmax(anys)", Interval(-math.inf, 0, True)),
+        ("softplus(any)", Interval(0, math.inf, True)),
         ("sigmoid(any)", Interval(0, 1, True)),
         ("expm1(any)", Interval(-1, INF, True)),
         ("log_sigmoid(any)", Interval(-math.inf, 0, True)),
@@ -129,6 +131,8 @@ def test_ends_of_rounded_functions_are_close() -> None:
     for text, low, high in (
         ("logsumexp(v)", -1 + math.log(3), 2 + math.log(3)),
         ("log_sigmoid(x)", -math.log1p(math.exp(2)), -math.log1p(math.exp(-3))),
+        ("softplus(x)", math.log1p(math.exp(-2)), math.log1p(math.exp(3))),
+        ("log_softmax(v)", -3 - math.log(3), 0),
         ("sigmoid(x)", 1 / (1 + math.exp(2)), 1 / (1 + math.exp(-3))),
         ("var(v)", 0, 2.25),
         ("var(v, correction=1)", 0, 2.25 * 1.5),

@@ -25,7 +25,7 @@ SCOPE = {"x": bound("x", "float32"), "v": bound("v", "float32", 2), "u": bound("
         "clip(x, -2, 2)", "min(x, 1)", "max(x, 1)", "max(x, 0) + min(x, 0)", "abs(x)", "floor(x)", "round(x)",
         "isnan(x)", "isfinite(x)", "x > 0", "x == x", "x * 0", "x + inf", "x % (2 * pi)", "x // 2", "-x",
         "where(isnan(x), 0, x)", "2 / x", "3 / x", "square(x)", "sigmoid(x) > 0.5", "isnan(sigmoid(x))",
-        "log_sigmoid(x) > -1", "isnan(log_sigmoid(x))",
+        "log_sigmoid(x) > -1", "isnan(softplus(x))", "softplus(x) < 1", "isnan(log_sigmoid(x))",
     ],
 )  # fmt: skip
 def test_special_floats(text: str) -> None:
@@ -59,7 +59,7 @@ HARD = (
 @pytest.mark.parametrize(
     "text",
     [
-        "cumsum(w)", "cumprod(w)", "sort(w)", "argsort(w)", "softmax(w)", "logsumexp(w)", "var(w)", "std(w)",
+        "cumsum(w)", "cumprod(w)", "sort(w)", "argsort(w)", "softmax(w)", "log_softmax(w)", "logsumexp(w)", "var(w)", "std(w)",
         "flip(w)", "roll(w, 1)", "outer(w, w)", "sigmoid(w)", "sum(w)", "prod(w)", "reshape(w, (3, 1))",
     ],
 )  # fmt: skip

@@ -34,7 +34,12 @@ METHODS = {
 """The methods that TorchRL's losses have, too, with the terms that they compute."""
 
 OF_OTHER_NUMBERS = {
-    "CQLLoss": {"actor_loss": "loss_actor", "actor_bc_loss": "loss_actor_bc", "cql_loss": "loss_cql"},
+    "CQLLoss": {
+        "actor_loss": "loss_actor",
+        "actor_bc_loss": "loss_actor_bc",
+        "cql_loss": "loss_cql",
+        "alpha_loss": "loss_alpha",
+    },
     "DiscreteCQLLoss": {"value_loss": "loss_qvalue", "cql_loss": "loss_cql"},
 }
 """Those that draw in another order than TorchRL's, or whose terms differ (docs/differences.md)."""
@@ -88,6 +93,74 @@ def test_the_loss_is_the_term_with_its_metrics(name: str, method: str, term: str
     for key, metric in metrics.items():
         torch.testing.assert_close(metric, expected[key], msg=key)
     assert loss.out_keys == made(cls).out_keys
+
+
+TEMPERATURES = ["SACLoss", "DiscreteSACLoss", "CrossQLoss"]
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", TEMPERATURES)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_temperature_of_a_log_probability(name: str, fixed: bool) -> None:
+    objectives = pytest.importorskip("torchrl.objectives")
+    cls = losses()[name]
+    keywords = {**KEYWORDS.get(name, {}), "fixed_alpha": fixed, "alpha_init": 0.3}
+    mine = made(cls, 7, fixed_alpha=fixed, alpha_init=0.3)
+    theirs = getattr(objectives, name)(*networks(cls, 7).values(), **keywords, reduction="none")
+    given = torch.randn(6, requires_grad=True)
+    got, wanted = mine.alpha_loss(log_prob=given), theirs.alpha_loss(log_prob=given)
+    assert got.shape == (6,)
+    if fixed:  # nothing learns it: a term without a number of its own here
+        assert got.count_nonzero() == 0
+        return
+    torch.testing.assert_close(got, wanted)
+    got.sum().backward()
+    assert given.grad is None
+    torch.testing.assert_close(mine.log_alpha.grad, gradients(theirs, wanted.sum())["log_alpha"])
+    reduced = getattr(objectives, name)(*networks(cls, 7).values(), **keywords).alpha_loss(given)
+    assert reduced.ndim == (0 if name == "CrossQLoss" else 1)
+
+
+@pytest.mark.parametrize("name", TEMPERATURES)
+def test_the_temperature_is_the_term(name: str) -> None:
+    loss = made(losses()[name])
+    outputs = seeded(loss, batch(name, 6))
+    log_prob = -outputs["entropy"].expand(6)  # the term is linear in it
+    torch.testing.assert_close(loss.alpha_loss(log_prob).mean(), outputs["loss_alpha"])
+
+
+GIVEN = """\
+specgen: 1
+losses:
+  CostLoss:
+    networks:
+      critic: {in: [observation], out: {state_value: "float32[1]"}}
+    params: {coeff: {default: 1.0, buffer: true}, power: 2.0}
+    let:
+      v: critic(now)
+      size: abs(v)
+      cost: size**power + v
+    terms:
+      loss_other: abs(v)
+      loss_critic: {value: coeff * cost + cost, when: coeff}
+    methods:
+      critic_loss: {term: loss_critic, given: {value: v}}
+      sized_loss: {term: loss_critic, given: {magnitude: size, v: v}}
+      cost_loss: {term: loss_critic, given: {cost: cost}}
+"""
+
+
+def test_a_method_begins_anywhere_in_let(tmp_path: Path) -> None:
+    with imported(generate({"cost.yaml": GIVEN}, "given_values"), "given_values", tmp_path):
+        module = importlib.import_module("given_values.cost")
+        loss = module.CostLoss(critic(), coeff=3.0)
+        v, size, cost = torch.tensor([1.0, -2.0]), torch.tensor([3.0, 1.0]), torch.tensor([0.5, 0.25])
+        torch.testing.assert_close(loss.critic_loss(v), 4 * (v.abs() ** 2 + v))
+        torch.testing.assert_close(loss.sized_loss(v=v, magnitude=size), 4 * (size**2 + v))
+        torch.testing.assert_close(loss.cost_loss(cost), 4 * cost)
+        loss = module.CostLoss(critic(), coeff=0.0)
+        with pytest.raises(ValueError, match="CostLoss: there is no 'loss_critic' with its parameters"):
+            loss.cost_loss(cost)
 
 
 def test_a_selection_stays() -> None:

@@ -62,13 +62,11 @@ OPEN = {"KLAdaptiveLR", "QMixerLoss", "TQCLoss"}
 
 NO_METHODS = {
     "A2CLoss": {"get_entropy_bonus"},  # of a distribution
-    "CQLLoss": {"alpha_loss"},
-    "CrossQLoss": {"alpha_loss", "get_action_spec", "maybe_init_target_entropy"},
+    "CrossQLoss": {"get_action_spec", "maybe_init_target_entropy"},
     "DiscreteIQLLoss": {"loss_value_diff"},
-    "DiscreteSACLoss": {"alpha_loss"},
     "IQLLoss": {"loss_value_diff"},
     "OnlineDTLoss": {"get_entropy_bonus"},
-    "SACLoss": {"alpha_loss", "qvalue_v1_loss"},
+    "SACLoss": {"qvalue_v1_loss"},
 }
 """Methods that take something else than data, or serve another method there (docs/losses.md)."""
 

@@ -9,8 +9,12 @@ import torch
 from specgen_runtime.data import LazyTensorStorage, ReplayBuffer
 from specgen_runtime.transforms import Compose, GeneratedTransform, TransformedEnv
 from specgen_std.envs.pendulum import Pendulum
-from specgen_std.transforms import ActionScaling, CatFrames, StepCounter, VecNorm
+from specgen_std.losses import DQNLoss
+from specgen_std.transforms import ActionScaling, CatFrames, EndOfLifeTransform, StepCounter, VecNorm
 from tensordict import TensorDict, TensorDictBase
+from torch import nn
+
+from tests.transforms.screens import Screen
 
 MEAN, STD = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0])
 STATISTICS: list[dict[str, Any]] = [
@@ -184,6 +188,15 @@ def test_running_statistics_are_those_of_torchrl() -> None:
     torch.testing.assert_close(
         ours.denorm(bare)["observation"], peer.denorm(bare)["observation"], rtol=1e-3, atol=1e-4
     )
+
+
+def test_a_lost_life_is_an_end_for_a_loss() -> None:
+    loss = DQNLoss(nn.Linear(3, 2), action_space="categorical")
+    EndOfLifeTransform(eol_key="lost").register_keys(loss)
+    assert (loss.tensor_keys.done, loss.tensor_keys.terminated) == ("lost", "lost")
+    env = TransformedEnv(Screen(), EndOfLifeTransform())
+    env.transform.register_keys(loss)
+    assert loss.tensor_keys.done == "end_of_life"
 
 
 def test_a_method_that_is_there_already() -> None:

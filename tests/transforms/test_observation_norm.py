@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -52,6 +53,32 @@ def test_observation_norm_learns_once(standard_normal: bool) -> None:
     assert torch.equal(other.rollout(5)["next", "position"], expected["next", "position"])
 
 
+@pytest.mark.parametrize("standard_normal", [False, True])
+def test_parameters_are_what_was_learned(standard_normal: bool) -> None:
+    env = TransformedEnv(
+        Walk(3), norm := ObservationNorm(in_keys=["position"], standard_normal=standard_normal)
+    )
+    assert norm.loc is None
+    assert norm.scale is None
+    specs = env.observation_spec.clone()
+    norm.init_stats(10)
+    learned = norm.state_dict()
+    assert {*learned} == {"shift|position", "factor|position"}
+    loaded = ObservationNorm(in_keys=["position"], standard_normal=standard_normal)
+    loaded.load_state_dict(learned)
+    for one in (norm, norm.clone(), copy.deepcopy(norm), loaded):
+        assert torch.equal(one.loc, learned["shift|position"])
+        assert torch.equal(one.scale, learned["factor|position"])
+    data = Walk(3).rollout(5)
+    given = ObservationNorm(norm.loc, norm.scale, ["position"], standard_normal=standard_normal)
+    assert torch.equal(given(data.copy())["position"], norm(data.copy())["position"])
+    env.empty_cache()
+    assert env.observation_spec == specs  # what is learned later changes no spec
+    several = ObservationNorm(in_keys=["position", "twice"], standard_normal=standard_normal)
+    several.learn(TensorDict({"position": torch.rand(9), "twice": torch.rand(9)}, [9]))
+    assert several.loc is None  # there are two
+
+
 def test_given_numbers_stay() -> None:
     env = TransformedEnv(Walk(3, bounded=True), norm := ObservationNorm(loc=1.0, in_keys=["position"]))
     assert not norm.initialized
@@ -75,8 +102,8 @@ def test_observation_norm_agrees_with_torchrl() -> None:
         norm.learn(data)
         learned = norm.state_dict()
         peer = theirs.ObservationNorm(
-            loc=learned["shift|position"],
-            scale=learned["factor|position"],
+            loc=norm.loc,
+            scale=norm.scale,
             in_keys=["position"],
             standard_normal=standard_normal,
         )

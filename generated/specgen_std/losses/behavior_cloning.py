@@ -89,7 +89,7 @@ class BCLoss(LossModule):
     """The loss of behaviour cloning (Pomerleau 1991): the policy gives the actions in the data a high
     likelihood, or, if it is certain of one action, moves that towards them.
 
-        `loss_bc` trains `actor_network`.
+    `loss_bc` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

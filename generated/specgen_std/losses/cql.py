@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=450a456061bc496a56b957f01f40ff408e56ef2d0c8f2aa7d2cc87028152db21
+# specgen: sha256=737e53b47ef87a1402c95cf6b0dab23860274b30dbfe994a6b817a861121e502
 """Conservative Q-learning."""
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class DiscreteCQLLoss(LossModule):
     regulariser of CQL(H)): the value of the chosen action moves towards the one-step return, and the
     values of actions that are not in the data are kept below it.
 
-        `loss_qvalue` trains `value_network`.
-        `loss_cql` trains `value_network`.
+    `loss_qvalue` trains `value_network`.
+    `loss_cql` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -395,12 +395,12 @@ class CQLLoss(LossModule):
     not in the data are kept below those that are. `loss_actor_bc` is the policy's loss for warming up,
     in which the actions of the data stand for the values.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
-        `loss_actor_bc` trains `actor_network`.
-        `loss_cql` trains `qvalue_network`.
-        `loss_alpha_prime` trains `qvalue_network`, `log_alpha_prime`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
+    `loss_actor_bc` trains `actor_network`.
+    `loss_cql` trains `qvalue_network`.
+    `loss_alpha_prime` trains `qvalue_network`, `log_alpha_prime`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -780,6 +780,14 @@ class CQLLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def alpha_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
+        """The term `loss_alpha`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.
+
+        Raises:
+            KeyError: if something that they read is missing.
+        """
+        return term_alone(self, "loss_alpha", tensordict)
 
     def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """The term `loss_actor_bc`, reduced, and the metrics that are computed with it: `alpha`, `entropy`.

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=61af455f184f279f0069cc266aceaa895ee8f64e25c1fe3a0055fa01b230c097
+# specgen: sha256=7de953ab788211cdceecf2f5cc8407e6bcd6c6ab2443da4fc93cfda8898621e8
 """CrossQ, soft actor-critic with batch normalisation instead of targets."""
 
 from __future__ import annotations
@@ -122,14 +122,33 @@ def cross_q_actor(
     )
 
 
+def cross_q_alpha_loss(
+    log_p: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor | None
+) -> Tensor:
+    """`loss_alpha` of `CrossQLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
+        log_alpha: float32 []; logarithm of the temperature; needed where not fixed_alpha.
+    """
+    # losses.CrossQLoss.terms
+    return (
+        torch.zeros_like(log_p)
+        if fixed_alpha
+        else -not_none(log_alpha) * (log_p.detach() + not_none(target_entropy))
+    )
+
+
 class CrossQLoss(LossModule):
     """The losses of CrossQ (Bhatt et al. 2024, algorithm 1): those of soft actor-critic without target
     parameters. The values of the actions in the data and of the next ones are computed in one batch, so
     that batch normalisation sees both; the policy asks for values in evaluation mode.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -411,6 +430,21 @@ class CrossQLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def alpha_loss(self, log_prob: Tensor) -> Tensor:
+        """The term `loss_alpha` of each sample, before the reduction.
+
+        Args:
+            log_prob: `log_p`, float32 [*batch].
+        """
+        return cross_q_alpha_loss(
+            log_prob,
+            fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
+            if not self.fixed_alpha
+            else None,
+        )
 
     if TYPE_CHECKING:
 

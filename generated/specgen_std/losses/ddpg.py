@@ -108,8 +108,8 @@ class DDPGLoss(LossModule):
     the one-step return, and the policy towards the actions that are worth most (Lillicrap et al. 2015,
     algorithm 1).
 
-        `loss_actor` trains `actor_network`.
-        `loss_value` trains `value_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -58,7 +58,7 @@ class DTLoss(LossModule):
     """The loss of the decision transformer (Chen et al. 2021): the predicted actions move towards those in
     the data.
 
-        `loss` trains `actor_network`.
+    `loss` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action_target: action; what was done
@@ -202,9 +202,9 @@ class OnlineDTLoss(LossModule):
     actions in the data a high likelihood, and keeps an entropy that is wanted, which a learned
     temperature weighs.
 
-        `loss_log_likelihood` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_log_likelihood` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action_target: action; what was done

@@ -95,7 +95,7 @@ class DistillationLoss(LossModule):
     of sequences are (Agarwal et al. 2024). The distance is the estimate of Schulman (2020) that is
     never negative, summed over tokens.
 
-        `loss_distill` trains `actor_network`.
+    `loss_distill` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         log_probs: ("log_probs", "full"); the log-probability of each token for the student

@@ -79,7 +79,7 @@ class DQNLoss(LossModule):
     the greedy one of the trained network, valued by the target network (van Hasselt et al. 2016, eq.
     4).
 
-        `loss` trains `value_network`.
+    `loss` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -284,7 +284,7 @@ class DistributionalDQNLoss(LossModule):
     trained network chooses the next action (van Hasselt et al. 2016), and the target network says how
     its value is distributed.
 
-        `loss` trains `value_network`.
+    `loss` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -96,7 +96,7 @@ class GAILLoss(LossModule):
     `use_grad_penalty` keeps the slope of the discriminator near 1 between the two (Gulrajani et al.
     2017, eq. 3).
 
-        `loss` trains `discriminator_network`.
+    `loss` trains `discriminator_network`.
 
     Keys, by the name that `set_keys` takes:
         expert_action: action; what the expert did

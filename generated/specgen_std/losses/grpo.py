@@ -161,10 +161,10 @@ class GRPOLoss(LossModule):
     `clip_epsilon`. The distance to a reference model, and to the model that generated the tokens, is
     the estimate of Schulman (2020) that is never negative.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_kl_to_ref` trains `actor_network`.
-        `loss_kl_to_inference` trains `actor_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_kl_to_ref` trains `actor_network`.
+    `loss_kl_to_inference` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: ("tokens", "full"); the tokens of prompts and answers
@@ -603,10 +603,10 @@ class DAPO(GRPOLoss):
     """The losses of decoupled clip and dynamic sampling policy optimization (Yu et al. 2025, eq. 10): as
     `GRPOLoss`; its `clip_epsilon` is (0.2, 0.28).
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_kl_to_ref` trains `actor_network`.
-        `loss_kl_to_inference` trains `actor_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_kl_to_ref` trains `actor_network`.
+    `loss_kl_to_inference` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: ("tokens", "full"); the tokens of prompts and answers
@@ -1049,10 +1049,10 @@ class CISPOLoss(GRPOLoss):
     weight of a token is clipped and has no gradient, so that tokens whose weight is clipped are learned
     from, too.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_kl_to_ref` trains `actor_network`.
-        `loss_kl_to_inference` trains `actor_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_kl_to_ref` trains `actor_network`.
+    `loss_kl_to_inference` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: ("tokens", "full"); the tokens of prompts and answers

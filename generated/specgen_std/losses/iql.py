@@ -112,9 +112,9 @@ class IQLLoss(LossModule):
     values there (eq. 5), those towards the one-step return (eq. 6), and the policy towards the actions
     in the data, weighted by their advantage (eq. 7).
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_value` trains `value_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -471,9 +471,9 @@ class DiscreteIQLLoss(IQLLoss):
     """The losses of implicit Q-learning (Kostrikov et al. 2021) over discrete actions: as `IQLLoss`, with
     a network that values all actions at once.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_value` trains `value_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -226,9 +226,9 @@ class MAPPOLoss(ClipPPOLoss):
     each agent, with a critic that may see what all agents see. Advantages are normalized for each agent
     by itself; rewards and ends of episodes may be the team's or each agent's.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -836,9 +836,9 @@ class IPPOLoss(MAPPOLoss):
     """The losses of independent proximal policy optimization (de Witt et al. 2020): those of `MAPPOLoss`,
     with a critic that values each agent by what that agent sees.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

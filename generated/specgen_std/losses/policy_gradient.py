@@ -121,9 +121,9 @@ class A2CLoss(LossModule):
     """The losses of advantage actor-critic (Mnih et al. 2016): actions with an advantage become likelier,
     a bonus keeps the policy random, and the value of a state moves towards its target.
 
-        `loss_objective` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
-        `loss_entropy` trains `actor_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
+    `loss_entropy` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -493,8 +493,8 @@ class ReinforceLoss(LossModule):
     """The losses of REINFORCE with a baseline (Williams 1992): actions with an advantage become likelier,
     and the value of a state, which is the baseline, moves towards its target.
 
-        `loss_actor` trains `actor_network`.
-        `loss_value` trains `critic_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_value` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -189,9 +189,9 @@ class PPOLoss(LossModule):
     for randomness, and the critic's error. With `delay_actor` the policy moves away from its own
     target, and the data are weighted by what that has drifted (Hilton et al. 2021).
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -733,9 +733,9 @@ class ClipPPOLoss(PPOLoss):
     """The losses of proximal policy optimization (Schulman et al. 2017, eq. 7): as `PPOLoss`, but an
     action stops paying once it is likelier, or less likely, by more than `clip_epsilon`.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -1312,9 +1312,9 @@ class KLPENPPOLoss(PPOLoss):
     `delay_actor` from its target. The weight of the penalty adapts itself, so that the policy moves by
     about `dtarg`.
 
-        `loss_objective` trains `actor_network`.
-        `loss_entropy` trains `actor_network`.
-        `loss_critic` trains `critic_network`.
+    `loss_objective` trains `actor_network`.
+    `loss_entropy` trains `actor_network`.
+    `loss_critic` trains `critic_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -110,9 +110,9 @@ class REDQLoss(LossModule):
     actor-critic with many action values, of which a few that are drawn anew for each batch give the
     value of the next action, and whose mean the policy moves towards.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

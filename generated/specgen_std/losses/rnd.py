@@ -82,7 +82,7 @@ class RNDLoss(LossModule):
     predict what another one, whose parameters are random and stay so, makes of observations, so that
     its error is small where there were many.
 
-        `loss_predictor` trains `predictor_network`.
+    `loss_predictor` trains `predictor_network`.
 
     Keys, by the name that `set_keys` takes:
         observation: ("next", "observation"); what was seen after a step

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9aa4830b649b4bea761abacbd2bac357a510d55ac17bba352c3f81d2c98d77fe
+# specgen: sha256=5825fd2f900fc24407a3d2f989c3ec93f78a72b41b6e959849475cc8dfacf840
 """Soft actor-critic, over actions that are numbers or discrete."""
 
 from __future__ import annotations
@@ -150,6 +150,25 @@ def sac_value(
     return SACValueTerms(loss_value=loss_value)
 
 
+def sac_alpha_loss(
+    log_p: Tensor, *, fixed_alpha: bool, target_entropy: Tensor | None, log_alpha: Tensor | None
+) -> Tensor:
+    """`loss_alpha` of `SACLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch], from `actor_network`.
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
+        log_alpha: float32 []; logarithm of the temperature; needed where not fixed_alpha.
+    """
+    # losses.SACLoss.terms
+    return (
+        torch.zeros_like(log_p)
+        if fixed_alpha
+        else -not_none(log_alpha) * (log_p.detach() + not_none(target_entropy))
+    )
+
+
 class SACLoss(LossModule):
     """The losses of soft actor-critic with a learned temperature (Haarnoja et al. 2018, algorithm 1, eq.
     5, 7 and 18): the values of actions move towards the one-step return with the entropy of the next
@@ -157,10 +176,10 @@ class SACLoss(LossModule):
     entropy that is wanted. With a `value_network` the return has the value of the next state, which is
     learnt beside them (Haarnoja et al. 2018, the first version, eq. 5).
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
-        `loss_value` trains `value_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
+    `loss_value` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -546,6 +565,21 @@ class SACLoss(LossModule):
         """
         return term_alone(self, "loss_qvalue", tensordict)
 
+    def alpha_loss(self, log_prob: Tensor) -> Tensor:
+        """The term `loss_alpha` of each sample, before the reduction.
+
+        Args:
+            log_prob: `log_p`, float32 [*batch].
+        """
+        return sac_alpha_loss(
+            log_prob,
+            fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy if not self.fixed_alpha else None,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
+            if not self.fixed_alpha
+            else None,
+        )
+
     if TYPE_CHECKING:
 
         @property
@@ -658,13 +692,30 @@ def discrete_sac_actor(
     return DiscreteSACActorTerms(loss_actor=loss_actor, loss_alpha=loss_alpha, alpha=alpha, entropy=entropy)
 
 
+def discrete_sac_alpha_loss(
+    log_p: Tensor, *, fixed_alpha: bool, target_entropy: Tensor, log_alpha: Tensor | None
+) -> Tensor:
+    """`loss_alpha` of `DiscreteSACLoss`, one value per sample.
+
+    Args:
+        log_p: float32 [*batch].
+        fixed_alpha: keep the temperature as it is.
+        target_entropy: the entropy that is wanted; not read with `fixed_alpha`.
+        log_alpha: float32 []; logarithm of the temperature; needed where not fixed_alpha.
+    """
+    # losses.DiscreteSACLoss.terms
+    return (
+        torch.zeros_like(log_p) if fixed_alpha else -not_none(log_alpha) * (log_p.detach() + target_entropy)
+    )
+
+
 class DiscreteSACLoss(LossModule):
     """The losses of soft actor-critic over discrete actions (Christodoulou 2019, eq. 10 to 12), with a
     learned temperature: as `SACLoss`, with expectations over all actions in the place of draws.
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
-        `loss_alpha` trains `log_alpha`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
+    `loss_alpha` trains `log_alpha`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -963,6 +1014,21 @@ class DiscreteSACLoss(LossModule):
             KeyError: if something that they read is missing.
         """
         return term_alone(self, "loss_qvalue", tensordict)
+
+    def alpha_loss(self, log_prob: Tensor) -> Tensor:
+        """The term `loss_alpha` of each sample, before the reduction.
+
+        Args:
+            log_prob: `log_p`, float32 [*batch].
+        """
+        return discrete_sac_alpha_loss(
+            log_prob,
+            fixed_alpha=self.fixed_alpha,
+            target_entropy=self.target_entropy,
+            log_alpha=moved_between(self.log_alpha, self.min_log_alpha, self.max_log_alpha)
+            if not self.fixed_alpha
+            else None,
+        )
 
     if TYPE_CHECKING:
 

@@ -109,8 +109,8 @@ class SFTLoss(LossModule):
     With `minor_sft` it matters less, the likelier an answer is than for a reference model (Xie et al.
     2024).
 
-        `loss_sft` trains `actor_network`.
-        `loss_kl_to_ref` trains `actor_network`.
+    `loss_sft` trains `actor_network`.
+    `loss_kl_to_ref` trains `actor_network`.
 
     Keys, by the name that `set_keys` takes:
         log_probs: ("log_probs", "full"); the log-probability of each token

@@ -126,8 +126,8 @@ class TD3Loss(LossModule):
     one-step return of the smallest value of a noisy next action, the policy towards actions that are
     worth most to the first of them (Fujimoto et al. 2018, algorithm 1).
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done
@@ -495,8 +495,8 @@ class TD3BCLoss(TD3Loss):
     """The losses of `TD3Loss` for data that were recorded before: the policy stays near their actions, too
     (Fujimoto and Gu 2021, eq. 5).
 
-        `loss_actor` trains `actor_network`.
-        `loss_qvalue` trains `qvalue_network`.
+    `loss_actor` trains `actor_network`.
+    `loss_qvalue` trains `qvalue_network`.
 
     Keys, by the name that `set_keys` takes:
         action: action; what was done

@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a64d32268f2c9969a25dc142ed9d7c71aeb2f8ef5c5915001f2289179d99072b
+# specgen: sha256=3f92d0adce1c9926057fe4aa8c85a3935aafe9f797ede564c884059a8976803a
 """Proximal policy optimization on Taxi."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specgen_runtime.modules import (
 from specgen_runtime.objectives import ValueEstimators
 from specgen_runtime.params import float_param, int_param
 from specgen_runtime.training import (
-    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate,
+    Adam, Run, available_device, clip_grad_norm_, command_line, device_param, draw_curve, evaluate, linear,
     load_generator, minibatches, stream,
 )
 from specgen_runtime.typing import NestedKey, TensorDictBase
@@ -47,15 +47,15 @@ class PPOTaxiConfig:
     """
     critic_coeff: float = 0.5
     """the weight of the critic's term; 0 leaves it out (> 0)"""
-    entropy_coeff: float = 0.01
+    entropy_coeff: float = 0.03
     """the weight of the bonus, or of an action of several parts that of each by its name (>= 0)"""
-    num_envs: int = 16
+    num_envs: int = 32
     """environments side by side (>= 1)"""
     num_steps: int = 128
     """steps of each environment between two updates of the policy (>= 1)"""
     epochs: int = 10
     """passes over each batch (>= 1)"""
-    minibatch_size: int = 256
+    minibatch_size: int = 512
     """frames of an update; it divides num_envs * num_steps (>= 1)"""
     init_gain: float = 1.4142135623730951
     """factor of the first weights of hidden layers (> 0)"""
@@ -67,19 +67,27 @@ class PPOTaxiConfig:
     """discount of one step (>= 0, <= 1)"""
     lmbda: float = 0.95
     """decay of the trace of the estimator (>= 0, <= 1)"""
-    lr: float = 0.003
+    actor_lr: float = 0.003
     """step size of the optimizer (> 0)"""
-    max_grad_norm: float = 0.5
+    actor_lr_end: float = 0.0
+    """step size of the optimizer, at last (>= 0)"""
+    actor_max_grad_norm: float = 0.5
     """gradients are scaled down to this norm (> 0)"""
-    total_frames: int = 500_000
+    critic_lr: float = 0.01
+    """step size of the optimizer (> 0)"""
+    critic_lr_end: float = 0.0
+    """step size of the optimizer, at last (>= 0)"""
+    critic_max_grad_norm: float = 0.5
+    """gradients are scaled down to this norm (> 0)"""
+    total_frames: int = 300_000
     """environment steps, of all environments together (>= 1)"""
     stop_return: float = 7.0
     """mean return of an evaluation that ends the training"""
-    evaluate_every: int = 25_000
+    evaluate_every: int = 20_480
     """frames between two evaluations (>= 1)"""
-    evaluate_episodes: int = 20
+    evaluate_episodes: int = 100
     """episodes of an evaluation (>= 1)"""
-    checkpoint_every: int = 50_000
+    checkpoint_every: int = 30_000
     """frames between two checkpoints (>= 1)"""
     device: str = "cpu"
     """where all of it runs: cpu, cuda, cuda:1, mps"""
@@ -97,8 +105,12 @@ class PPOTaxiConfig:
         float_param("critic_network_head_gain", self.critic_network_head_gain, above=0)
         float_param("gamma", self.gamma, at_least=0, at_most=1)
         float_param("lmbda", self.lmbda, at_least=0, at_most=1)
-        float_param("lr", self.lr, above=0)
-        float_param("max_grad_norm", self.max_grad_norm, above=0)
+        float_param("actor_lr", self.actor_lr, above=0)
+        float_param("actor_lr_end", self.actor_lr_end, at_least=0)
+        float_param("actor_max_grad_norm", self.actor_max_grad_norm, above=0)
+        float_param("critic_lr", self.critic_lr, above=0)
+        float_param("critic_lr_end", self.critic_lr_end, at_least=0)
+        float_param("critic_max_grad_norm", self.critic_max_grad_norm, above=0)
         int_param("total_frames", self.total_frames, at_least=1)
         float_param("stop_return", self.stop_return)
         int_param("evaluate_every", self.evaluate_every, at_least=1)
@@ -147,6 +159,9 @@ def critic_network(config: PPOTaxiConfig) -> ValueOperator:
 class PPOTaxi:
     """Proximal policy optimization on Taxi.
 
+    A large bonus for randomness keeps the policy from settling on driving about, which costs less than
+    wrong stops, before it has delivered anybody; the critic, whose values are large, learns faster.
+
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """
 
@@ -184,14 +199,16 @@ class PPOTaxi:
         ).make_value_estimator(ValueEstimators.GAE, gamma=config.gamma, lmbda=config.lmbda)
         self.loss.generator = self.drawing
         self.estimator = self.loss.value_estimator
-        self.optimizer = Adam(self.loss.parameters(), lr=config.lr)
+        self.actor_optimizer = Adam(self.actor_network.parameters(), lr=config.actor_lr)
+        self.critic_optimizer = Adam(self.critic_network.parameters(), lr=config.critic_lr)
         self.shuffling = torch.Generator().manual_seed(stream(config.seed, "minibatches"))
 
     def state_dict(self) -> dict[str, Any]:
         """All that a training goes on from, bit by bit; buffers are kept beside it."""
         return {
             "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "actor_optimizer": self.actor_optimizer.state_dict(),
+            "critic_optimizer": self.critic_optimizer.state_dict(),
             "collector": self.collector.state_dict(),
             "exploring": self.exploring.get_state(),
             "drawing": self.drawing.get_state(),
@@ -201,7 +218,8 @@ class PPOTaxi:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
         self.loss.load_state_dict(state["loss"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.actor_optimizer.load_state_dict(state["actor_optimizer"])
+        self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.collector.load_state_dict(state["collector"])
         load_generator(self.exploring, state["exploring"])
         load_generator(self.drawing, state["drawing"])
@@ -221,12 +239,14 @@ class PPOTaxiMetrics(NamedTuple):
     ESS: Tensor
     max_ratio: Tensor
     mean_ratio: Tensor
-    grad_norm: Tensor
+    actor_grad_norm: Tensor
+    """the norm of the gradients before they are scaled down"""
+    critic_grad_norm: Tensor
     """the norm of the gradients before they are scaled down"""
 
 
 def update(parts: PPOTaxi, batch: TensorDictBase) -> PPOTaxiMetrics:
-    """Take a step of the optimizer on a batch.
+    """Take a step of the optimizers on a batch.
 
     Args:
         parts: the parts; they change.
@@ -235,10 +255,17 @@ def update(parts: PPOTaxi, batch: TensorDictBase) -> PPOTaxiMetrics:
     config = parts.config
     losses = parts.loss(batch)
     loss = losses["loss_objective"] + losses["loss_entropy"] + losses["loss_critic"]
-    parts.optimizer.zero_grad()
+    parts.actor_optimizer.zero_grad()
+    parts.critic_optimizer.zero_grad()
     torch.autograd.backward(loss)
-    grad_norm = clip_grad_norm_(parts.optimizer.param_groups[0]["params"], config.max_grad_norm)
-    parts.optimizer.step()
+    actor_grad_norm = clip_grad_norm_(
+        parts.actor_optimizer.param_groups[0]["params"], config.actor_max_grad_norm
+    )
+    critic_grad_norm = clip_grad_norm_(
+        parts.critic_optimizer.param_groups[0]["params"], config.critic_max_grad_norm
+    )
+    parts.actor_optimizer.step()
+    parts.critic_optimizer.step()
     return PPOTaxiMetrics(
         loss_objective=losses["loss_objective"].detach(),
         loss_entropy=losses["loss_entropy"].detach(),
@@ -250,7 +277,8 @@ def update(parts: PPOTaxi, batch: TensorDictBase) -> PPOTaxiMetrics:
         ESS=losses["ESS"].detach(),
         max_ratio=losses["max_ratio"].detach(),
         mean_ratio=losses["mean_ratio"].detach(),
-        grad_norm=grad_norm,
+        actor_grad_norm=actor_grad_norm,
+        critic_grad_norm=critic_grad_norm,
     )
 
 
@@ -281,13 +309,22 @@ def train(
             "evaluate_episodes",
             "checkpoint_every",
             "device",
-            "lr",
-            "max_grad_norm",
+            "actor_lr",
+            "actor_lr_end",
+            "actor_max_grad_norm",
+            "critic_lr",
+            "critic_lr_end",
+            "critic_max_grad_norm",
         ),
     ) as run:
         batches = iter(parts.collector)
         while run.frames < config.total_frames and run.best < config.stop_return:
-            parts.optimizer.param_groups[0]["lr"] = config.lr
+            parts.actor_optimizer.param_groups[0]["lr"] = linear(
+                run.frames, config.actor_lr, config.actor_lr_end, config.total_frames
+            )
+            parts.critic_optimizer.param_groups[0]["lr"] = linear(
+                run.frames, config.critic_lr, config.critic_lr_end, config.total_frames
+            )
             # act
             batch = next(batches)
             run.count(batch)

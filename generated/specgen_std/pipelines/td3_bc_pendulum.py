@@ -4,7 +4,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fd0258a430482ce1d56d90a2b78a0076bb24639da3757b4915fce794d5b7064c
+# specgen: sha256=86f51ee70ee5cf4d19b9f7b4613057ef8c5609a24530fb6abbf1a0609eaf7028
 """TD3+BC on recorded Pendulum."""
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class TD3BCPendulumConfig:
     """folder of the transitions, saved with `memmap`"""
     delay: int = 2
     """updates of the values between two of the policy and the targets (>= 1)"""
-    alpha: float = 10.0
+    alpha: float = 100.0
     """how much the values count against the distance to the actions in the data (>= 0)"""
     batch_size: int = 256
     """frames of an update (>= 1)"""
     gamma: float = 0.9
     """discount of one step (>= 0, <= 1)"""
-    tau: float = 0.005
+    tau: float = 0.02
     """how much of a network comes into its target at each update (> 0, <= 1)"""
     actor_lr: float = 0.001
     """step size of the optimizer (> 0)"""
@@ -103,7 +103,8 @@ def qvalue_network() -> ValueOperator:
 
 class TD3BCPendulum:
     """Twin delayed deterministic policy gradients that stay near the actions of recorded transitions of
-    Pendulum.
+    Pendulum. Rewards are negative, so that values are far from zero and differ little between actions:
+    `alpha`, which counts in units of their mean size, is large.
 
     These are its parts; `train` is the loop over them, and any other loop may be written over them.
     """

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=d8ca7b6fe80c627a0495942446c739e95548f07ee9304c9a7a4e4abee3427490
+# specgen: sha256=0d8c2ad95d5f91782b94cea08452fc89a015aadae139cef6b4b49a3131c0845c
 """Lives, ends and numbers of episodes."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from specgen_runtime.envs import EnvBase
 from specgen_runtime.specs import TensorSpec
+from specgen_runtime.transforms.end_of_life import EndOfLifeKeys as EndOfLifeTransformMethods
 from specgen_runtime.transforms.generated import GeneratedTransform
 from specgen_runtime.transforms.keys import leaf_name, normal_key, sibling
 from specgen_runtime.transforms.like import flag_like, unbounded_like
@@ -61,7 +62,7 @@ def end_of_life_transform_step(
     return (next_lives < lives)[(..., *(None,) * done_rank)] | next_over
 
 
-class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
+class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys], EndOfLifeTransformMethods):
     """Tell where a life was lost, or the episode is over.
 
     Reads, for the done flag of every root-most done set:
@@ -73,6 +74,7 @@ class EndOfLifeTransform(GeneratedTransform[EndOfLifeTransformKeys]):
         `eol`, bool: a life was lost in this step
     """
 
+    _methods = EndOfLifeTransformMethods
     _writes = ("eol",)
     _recalls_inputs = ("lives",)
     _beside: ClassVar[Mapping[str, str]] = {"eol": "done", "over": "done"}

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=9c9168bb45aa6d7078600999aa7bf9fa25044ce9f8197473f816f66c22a49d97
+# specgen: sha256=a74b59b98dd29827a03fa9341b9c3df4261e93a327b89f1057581971708f21de
 """Affine transforms of observations."""
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class ObservationNorm(LearningTransform[ObservationNormKeys, ObservationNormInve
     invertible = True
     _learns_from = ("observation",)
     _learns = "when_called"
+    _values_of: ClassVar[Mapping[str, str]] = {"loc": "shift", "scale": "factor"}
     loc: Tensor | None
     scale: Tensor | None
 
@@ -249,8 +250,8 @@ class ObservationNorm(LearningTransform[ObservationNormKeys, ObservationNormInve
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         return (
-            BufferSpec("shift", "observation", None, True, self.loc, True),
-            BufferSpec("factor", "observation", None, True, self.scale, True),
+            BufferSpec("shift", "observation", None, True, self._buffers["loc"], True),
+            BufferSpec("factor", "observation", None, True, self._buffers["scale"], True),
         )
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:

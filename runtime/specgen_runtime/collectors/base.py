@@ -26,10 +26,12 @@ class BaseCollector(ABC, Generic[D]):
         frames: how many transitions were collected.
         version: how many times `update_policy_weights_` was called.
         requested_frames_per_batch: how many transitions a batch has.
+        whole_episodes: whether batches are as long as their episodes.
         closed: whether it was shut down.
     """
 
     requested_frames_per_batch: int
+    whole_episodes: bool = False
 
     def __init__(
         self,
@@ -95,9 +97,18 @@ class BaseCollector(ABC, Generic[D]):
         return next(self._iterator, None)
 
     def __len__(self) -> int:
-        """How many batches there are in all. Raises RuntimeError without `total_frames`."""
+        """How many batches there are in all.
+
+        Raises:
+            RuntimeError: without `total_frames`.
+            TypeError: with `whole_episodes`; how long episodes are shows when they are collected.
+        """
         if self.total_frames == math.inf:
             raise RuntimeError("a collector without total_frames has no length")
+        if self.whole_episodes:  # `list` asks for a length as a hint, and takes a TypeError for none
+            raise TypeError(
+                "a collector of whole episodes has no length: how long they are shows when they are collected"
+            )
         return -(-int(self.total_frames) // self.requested_frames_per_batch)
 
     def _next_batch(self) -> Any:

@@ -104,7 +104,8 @@ class MultiCollector(BaseCollector[D]):
             raise ValueError(f"cat_results is 'stack' or a dimension, found {cat_results!r}")
         if cat_results is not None and not self.sync:
             raise ValueError("cat_results is for batches of all workers: those here are of one")
-        if keywords.get("whole_episodes"):
+        self.whole_episodes = bool(keywords.get("whole_episodes"))
+        if self.whole_episodes:
             refuse_contradictions(
                 split_trajs=split_trajs, buffer=replay_buffer, whole=True, workers=self.sync
             )

@@ -127,7 +127,7 @@ def _write_rows(folder: Path, storage: dict[str, Any], known: dict[str, Path]) -
         for part, first in enumerate(range(0, len(leaf), rows) if leaf.numel() else ()):
             values = leaf[first : first + rows].detach().contiguous().cpu()
             content = values.reshape(-1).view(torch.uint8).numpy().data
-            digests.append(hashlib.blake2b(content, digest_size=16).hexdigest())
+            digests.append(hashlib.sha256(content).hexdigest())
             _keep(folder / _file_name(number, part), content, known.get(digests[-1]))
         entries.append(
             {

@@ -19,7 +19,7 @@ from specgen_runtime.objectives.domains import action_size, add_bounds
 from specgen_runtime.objectives.draws import bernoulli_of, chosen_members, normal_like, uniform_like
 from specgen_runtime.objectives.functional import FunctionalModule
 from specgen_runtime.objectives.hold_out import hold_out_net, hold_out_params
-from specgen_runtime.objectives.input_gradient import input_gradient
+from specgen_runtime.objectives.input_gradient import input_gradient, member_gradients
 from specgen_runtime.objectives.joined import joined_values
 from specgen_runtime.objectives.keys import required
 from specgen_runtime.objectives.learnables import add_learnable, exponential_of, moved_between, read_between
@@ -33,7 +33,7 @@ from specgen_runtime.objectives.policies import CertainPolicy, PolicyDistributio
 from specgen_runtime.objectives.projection import check_support, project
 from specgen_runtime.objectives.randomness import VmapRandomness, add_random_module
 from specgen_runtime.objectives.reduction import Reduction, ScalarOutputMode, reduce
-from specgen_runtime.objectives.selection import LossPart, term_alone
+from specgen_runtime.objectives.selection import LossPart, check_returned, term_alone
 from specgen_runtime.objectives.targets import HardUpdate, SoftUpdate, TargetNetUpdater
 from specgen_runtime.objectives.value import (
     GAE,
@@ -82,6 +82,7 @@ __all__ = [
     "as_pair",
     "as_policy",
     "bernoulli_of",
+    "check_returned",
     "check_support",
     "chosen_members",
     "coefficient_part",
@@ -93,6 +94,7 @@ __all__ = [
     "input_gradient",
     "is_random_policy",
     "joined_values",
+    "member_gradients",
     "moved_between",
     "network_buffer",
     "next_key",

@@ -147,13 +147,22 @@ def term_alone(
         KeyError: if something that the part reads is missing.
         ValueError: if the parameters of the loss leave the term out.
     """
-    if term not in loss.out_keys_source:
-        raise ValueError(f"{type(loss).__name__}: there is no {term!r} with its parameters")
+    check_returned(loss, term)
     part = next((one.outputs for one in loss.parts.values() if term in one.outputs), None)
     with loss._selected(*(name for name in loss.out_keys_source if part is None or name in part)):
         outputs = loss.forward(tensordict)
     metrics = {name: value for name, value in outputs.items() if not name.startswith("loss")}
     return outputs[term], metrics
+
+
+def check_returned(loss: SelectingModule, term: str) -> None:
+    """Refuse to compute a term that the parameters of a loss leave out.
+
+    Raises:
+        ValueError: if they do.
+    """
+    if term not in loss.out_keys_source:
+        raise ValueError(f"{type(loss).__name__}: there is no {term!r} with its parameters")
 
 
 def _networks_read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
@@ -28,8 +28,12 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
     """A transform that holds statistics, shared by all rows and episodes.
 
     The state dict has them under ``<buffer>|<key>`` (nested keys joined by ``|``), from when the keys are known or loaded.
+
+    Attributes:
+        _values_of: parameters that have the value of a statistic, by its name, where none was given and one key is learned.
     """
 
+    _values_of: ClassVar[Mapping[str, str]] = {}
     _statistics: Statistics
     _bound_names: set[str]
     _known_buffers: dict[Any, tuple[tuple[BufferSpec, str], ...]]
@@ -43,6 +47,20 @@ class StatisticsTransform(GeneratedTransform[Row, InverseRow]):
     ) -> None:
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self._statistics = Statistics()
+
+    if not TYPE_CHECKING:  # attributes have types of their own
+
+        def __getattr__(self, name: str) -> Any:
+            value = super().__getattr__(name)
+            if value is None and name in self._values_of:
+                learned = self._learned_of(self._values_of[name])
+                return learned[0] if len(learned) == 1 else None
+            return value
+
+    def _learned_of(self, name: str) -> list[Tensor]:
+        """The values of a statistic, of all keys that have one."""
+        values = self._statistics.values
+        return [value for key, value in values.items() if key.partition("|")[0] == name]
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
         """The statistics."""

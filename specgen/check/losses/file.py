@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.losses.loss import CheckedLoss, LossChecker
+from specgen.check.losses.method_values import check_method_values
 from specgen.check.losses.model import LossClass
 from specgen.check.losses.parents import ParentLoss, dropped_names, said_of_child, whole_losses
 from specgen.check.losses.part_names import check_part_names
@@ -71,7 +72,9 @@ def check_losses(
             roles = frozenset(role.accepted for role in loss.value.roles)
             made = LossClass(name, module, roles, loss.value.properties)
             parents[name] = replace(parents[name], made=made)
-    check_part_names(file, [loss.value for loss in checked.values()], sink)
+    sound = [loss.value for loss in checked.values()]
+    check_method_values(whole.file, sound, sink)
+    check_part_names(file, sound, sink)
     return checked, parents
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from specgen.check.losses.distributions import UNTYPED
+from specgen.check.losses.forward import ForwardValue, Gradient, NetworkCall
 from specgen.check.losses.values import ForwardValues, logical
 from specgen.expr import SourceText, Type, tree
 from specgen.expr.dtypes import is_float
+from specgen.expr.sizes import Axis
 from specgen.expr.tree import Expr
 from specgen.expr.types import Distribution, Record
 from specgen.values import dataclass
@@ -31,15 +33,19 @@ class WrongGradient:
     help: str | None = None
 
 
-def roles_of_gradient(
-    call: tree.Call, source: SourceText, values: ForwardValues
-) -> tuple[str, ...] | WrongGradient:
-    """The roles that the derivative is to, in order.
+def gradient_of(
+    call: tree.Call,
+    source: SourceText,
+    values: ForwardValues,
+    read_call: Callable[[tree.Call], tuple[ForwardValue, tuple[Expr, ...]] | None],
+) -> tuple[Gradient, tuple[Expr, ...]] | WrongGradient | None:
+    """The derivative that a call asks for, and the expressions that compute what its network reads.
 
     Args:
         call: the call; its first argument is known to be a call of a network where it is one.
         source: its text.
         values: what is known of the values of the class.
+        read_call: reads the call of the network; None after reporting a mistake, and then None is returned.
     """
     if len(call.args) < 2 or call.keywords:
         return WrongGradient(call, "`gradient` is called as gradient(y, x, …)")
@@ -48,7 +54,7 @@ def roles_of_gradient(
         written = source.text[of.start : of.end]
         message = f"the gradient is of what a network gives, `{written}` is no call of one"
         return WrongGradient(of, message, "write gradient(critic(now, action=x), x)")
-    wrong = _not_a_number(of, source, values)
+    wrong = _not_a_number(of, values)
     if wrong is not None:
         return wrong
     found: list[str] = []
@@ -57,16 +63,36 @@ def roles_of_gradient(
         if isinstance(role, WrongGradient):
             return role
         found.append(role)
-    return tuple(found)
+    read = read_call(of)
+    if read is None:
+        return None
+    run, computed = read
+    assert isinstance(run, NetworkCall)
+    gradient = Gradient(run, tuple(found))
+    return _of_other_draws(gradient, of, values) or (gradient, computed)
 
 
-def _not_a_number(of: tree.Call, source: SourceText, values: ForwardValues) -> WrongGradient | None:
+def _not_a_number(of: tree.Call, values: ForwardValues) -> WrongGradient | None:
     network = values.networks[of.function.path.partition(".")[0]]
     type = network.value
-    if not isinstance(type, Distribution | Record) and type.dims == () and not type.axes:
+    if not isinstance(type, Distribution | Record) and type.dims == ():
         return None
     message = f"the gradient is of one number for each sample, `{network.name}` gives {type}"
     return WrongGradient(of, message)
+
+
+def _of_other_draws(gradient: Gradient, of: tree.Call, values: ForwardValues) -> WrongGradient | None:
+    """Refuse the derivative of what is one number for each draw to what is not, or the other way round."""
+    draws = _draws(values.type_of(gradient.of))
+    for role, value in gradient.of.replaced:
+        if role in gradient.to and _draws(values.type_of(value)) != draws:
+            message = f"`{gradient.of.network}` gives a number for each draw, and there is one `{role}` for all of them"
+            return WrongGradient(of, message, "ask for the gradient to what is drawn")
+    return None
+
+
+def _draws(type: Type) -> list[Axis]:
+    return [axis for axis in type.axes if axis.name == "draw"]
 
 
 def _role(

@@ -33,7 +33,7 @@ from specgen.check.losses.values import ForwardValues
 from specgen.check.losses.when_made import known_when_made
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names, refused
-from specgen.check.reads import broken_reads
+from specgen.check.reads import broken_reads, misplaced_reads
 from specgen.check.shared_functions import SharedFunctions
 from specgen.check.statements import may_draw
 from specgen.check.unread import expression_of
@@ -110,6 +110,7 @@ class LossChecker:
             frozenset(self.loss.networks.keys() - {network.name for network in networks}),
         )
         require = self._requirements()
+        self.later: dict[str, Scalar] = {}
         self.types: dict[str, Type] = {}
         for one in network_buffers(self.path, networks, self.calls.values):
             self._bind(one)
@@ -177,7 +178,7 @@ class LossChecker:
             metrics=metrics,
             writes=writes,
             update=update,
-            methods=checked_methods(self.file, self.path, self.loss, self.names, self.sink),
+            methods=checked_methods(self.file, self.path, self.loss, self.names, self.scope, self.sink),
             out_keys=out_keys,
             each=self.outputs.each,
             when=self.outputs.when,
@@ -247,6 +248,7 @@ class LossChecker:
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
+        self.later = {key.text: key for key, _ in node.entries} if section == "let" else {}
         for key, value in node.entries:
             source = expression_of(value)
             if (
@@ -257,6 +259,7 @@ class LossChecker:
                 self.broken.add(key.text)
                 continue
             statement = self._assignment(section, key.text, source)
+            self.later.pop(key.text, None)
             if statement is not None:
                 made.append(statement)
         return tuple(made)
@@ -299,6 +302,9 @@ class LossChecker:
             expr = of_any_length(expr, self.scope)
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken or broken_reads(expr, self.shared.broken):
+            self.broken.add(name)
+            return None
+        if misplaced_reads(expr, source, self.scope.keys(), self.outputs.unreadable, self.later, self.sink):
             self.broken.add(name)
             return None
         path = ".".join((*self.path, *(place or (section, name))))

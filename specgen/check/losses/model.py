@@ -8,6 +8,7 @@ from typing import Literal
 
 from specgen.check.losses.forward import Forward, NetworkCall
 from specgen.check.losses.learnables import CheckedLearnable
+from specgen.check.losses.methods import CheckedMethod
 from specgen.check.model import Parameter, Statement
 from specgen.check.network_types import CALLED
 from specgen.expr import Binding, Interval, Symbol, Type, Typed, full
@@ -318,7 +319,7 @@ class CheckedLoss:
         domains: the roles of which a spec is known.
         modules: objects of the constructor whose methods it calls.
         parent: the class that its class extends; None of one that extends no declared one.
-        methods: the methods that compute one term, with that.
+        methods: the methods that compute one term.
         out_keys: the names of the terms and metrics, in the order in which a call with tensors returns them.
         symbols: what is declared, by its path below the loss: `params.p`, `keys.reward`, `forward.q`.
     """
@@ -348,7 +349,7 @@ class CheckedLoss:
     value_role: str = "value"
     types: dict[str, Type] = field(default_factory=dict)
     symbols: Mapping[str, Symbol] = field(default_factory=dict)
-    methods: Mapping[str, str] = field(default_factory=dict)
+    methods: Mapping[str, CheckedMethod] = field(default_factory=dict)
     out_keys: tuple[str, ...] = ()
     learnables: tuple[CheckedLearnable, ...] = ()
     fixed: frozenset[str] = frozenset()

@@ -27,12 +27,10 @@ from specgen.check.losses.forward import (
     DrawnLogProb,
     Forward,
     ForwardValue,
-    Gradient,
-    NetworkCall,
     Output,
     Read,
 )
-from specgen.check.losses.input_gradient import WrongGradient, is_gradient, roles_of_gradient
+from specgen.check.losses.input_gradient import WrongGradient, gradient_of, is_gradient
 from specgen.check.losses.model import LossNetwork
 from specgen.check.losses.records import alike, misfit, no_output, not_a_value, outputs_of_names
 from specgen.check.losses.values import ForwardValues, logical
@@ -365,18 +363,11 @@ class NetworkCalls:
 
     def _gradient(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         """The derivative of what a call of a network gives; None after reporting a mistake."""
-        roles = roles_of_gradient(expr, self._source, self.values)
-        if isinstance(roles, WrongGradient):
-            self._error(value_rules.GRADIENT, roles.at, roles.message, roles.help)
+        made = gradient_of(expr, self._source, self.values, lambda call: self._call(call, hoisted))
+        if isinstance(made, WrongGradient):
+            self._error(value_rules.GRADIENT, made.at, made.message, made.help)
             return None
-        (of, *_), called = expr.args, None
-        if isinstance(of, tree.Call):
-            called = self._call(of, hoisted)
-        if called is None:
-            return None
-        call, computed = called
-        assert isinstance(call, NetworkCall)
-        return Gradient(call, roles), computed
+        return made
 
     def _call(self, expr: tree.Call, hoisted: bool) -> tuple[ForwardValue, tuple[Expr, ...]] | None:
         reader = CallReader(self.networks, self.broken, self.roles, self._source, self.sink)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from specgen.check.losses.builtins import which_member
+from specgen.check.losses.builtins import OF_LOSSES, which_member
 from specgen.check.losses.conditions import Presence, read_condition
 from specgen.check.losses.masks import is_mask
 from specgen.check.losses.model import CheckedLoss, ParamRead, Requirement
@@ -15,12 +15,15 @@ from specgen.diagnostics.rules import loss_parts as part_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.expr import Binding, Typed
+from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.dtypes import is_float
 from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss, Metric, Term
 from specgen.source import Scalar
 from specgen.values import dataclass
+
+_FUNCTIONS = OF_LOSSES | CALLABLE
 
 
 @dataclass
@@ -75,6 +78,12 @@ class Outputs:
         """The terms that say which samples count for them."""
         found = self.loss.terms.items()
         return tuple(name for name, one in found if isinstance(one, Term) and one.mask is not None)
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The names of terms and metrics, which no expression reads, with what to do instead."""
+        help = "give its value a name under `let`, and read that"
+        return {name: help for name in (*self.loss.terms, *self.loss.metrics) if name not in _FUNCTIONS}
 
     def form(self, section: str, name: str) -> bool:
         """Whether an entry says what it is and when it is there; reported where it does not."""

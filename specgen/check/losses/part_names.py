@@ -1,4 +1,4 @@
-"""The names of the functions and records of parts, which stand in one module with those of other declarations."""
+"""The names of what is printed for parts and methods, which stands in one module with that of other declarations."""
 
 from __future__ import annotations
 
@@ -20,24 +20,33 @@ _OF_TRANSFORMS = ("map", "reset", "step", "inverse", "outer", "update", "open", 
 
 
 def check_part_names(file: SchemaFile, losses: Iterable[CheckedLoss], sink: Sink) -> None:
-    """Report parts whose function or record something else of the module is called, too."""
+    """Report parts and methods whose function or record something else of the module is called, too."""
     taken = dict(_declared(file))
     for loss in losses:
         names = part_names(loss)
-        if len(names) == 1:
-            continue
         span = file.key_span("losses", loss.name)
-        for part in names:
-            for made in (f"{part_function(loss.name, part)}()", part_record(loss.name, part)):
-                what, first = taken.setdefault(made, (f"part `{part}` of the loss `{loss.name}`", span))
-                if first != span:
-                    message = (
-                        f"the part `{part}` of the loss `{loss.name}` and the {what} would both be `{made}`"
-                    )
+        printed: list[tuple[str, tuple[str, ...]]] = [
+            (f"part `{one}`", _made(loss, one)) for one in names if len(names) > 1
+        ]
+        printed += [
+            (f"method `{name}`", _made(loss, name)[:1]) for name, one in loss.methods.items() if one.given
+        ]
+        own = {f"{one} of the loss `{loss.name}`" for one, _ in printed}
+        for part, forms in printed:
+            said = f"{part} of the loss `{loss.name}`"
+            for made in forms:
+                what, first = taken.setdefault(made, (said, span))
+                if first != span or (what != said and what in own):
+                    message = f"the {said} and the {what} would both be `{made}`"
                     notes = [Note("the other one", first)]
                     help = "give one of the two another name"
                     sink.add(rules.PART_NAME.at(span, message, notes=notes, help=help))
                     break
+
+
+def _made(loss: CheckedLoss, part: str) -> tuple[str, str]:
+    """What the function of a part is called, and its record."""
+    return f"{part_function(loss.name, part)}()", part_record(loss.name, part)
 
 
 def _declared(file: SchemaFile) -> Iterator[tuple[str, tuple[str, Span]]]:

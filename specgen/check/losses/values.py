@@ -143,7 +143,7 @@ class ForwardValues:
                 axes = (few if axis.name == few.name else axis for axis in members.axes)
                 return replace(members, axes=tuple(axes))
             case Gradient():
-                return gradient_type(value.to, self.roles)
+                return replace(gradient_type(value.to, self.roles), axes=self.type_of(value.of).axes)
             case DrawnLogProb():
                 return Type("float32", axes=self.type_of(Alias(value.draw)).axes)
             case Choice():

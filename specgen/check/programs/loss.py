@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from specgen.check.losses.batch import LOSS_BATCH, with_mask
@@ -86,13 +86,33 @@ def loss_parts(loss: CheckedLoss) -> tuple[LossPart, ...]:
     )
 
 
+def method_part(loss: CheckedLoss, name: str) -> LossPart:
+    """What a method computes that is given values: its term, from them."""
+    program, conditions = _whole(loss)
+    term = identifier(loss.methods[name].term)
+    output = next(one for one in program.outputs if one.role == "term" and one.name == term)
+    given = given_symbols(loss, name)
+    begun = cut(program, (output,), given)
+    begun = replace(begun, name=part_function(loss.name, name), record=None)
+    read = {one.symbol for one in begun.inputs}
+    return _part(loss, begun, name, (output,), conditions, [one for one in given if one in read])
+
+
+def given_symbols(loss: CheckedLoss, name: str) -> tuple[Symbol, ...]:
+    """What a method is given, in the order of its arguments, as its program reads it."""
+    let = {one.symbol: f"losses.{loss.name}.{one.target}" for one in loss.let}
+    return tuple(replace(one, path=let.get(one, one.path)) for _, one in loss.methods[name].given)
+
+
 def _part(
     loss: CheckedLoss,
     program: Program,
     name: str,
     outputs: tuple[Output, ...],
     conditions: Mapping[str, Condition],
+    always: Iterable[Symbol] = (),
 ) -> LossPart:
+    """A part; `always` are inputs that are there whether something needs them or not."""
     condition = NEVER
     for output in outputs:
         if output.role != "value":
@@ -126,7 +146,9 @@ def _part(
         return {one: needed.within(condition) for one, needed in found.items()}
 
     optional = [one for one in absent if one not in there]
-    made = guarded(in_no_grad(shared), when, optional, given, around)
+    kept = replace(shared, outputs=(*outputs, *(Output(one.name, one, "value") for one in always)))
+    made = guarded(in_no_grad(kept), when, optional, given, around)
+    made = replace(made, program=replace(made.program, outputs=outputs))
     returned = tuple(output.name for output in outputs if output.role in ("term", "metric"))
     return LossPart(name, returned, condition, made, trained_through(shared))
 

@@ -1,4 +1,4 @@
-"""SG49x: losses in parts."""
+"""SG406, SG407, SG49x: losses in parts, and their methods."""
 
 from __future__ import annotations
 
@@ -72,6 +72,56 @@ methods: {actor_loss: loss_actor}
 ```
 """,
     without="A method written over by a parameter or a network of the same name.",
+)
+
+METHOD_GIVEN = Rule(
+    "SG406",
+    "what a method of a loss is given",
+    """\
+A method that is given values has an argument for each: a value of `let`, one floating-point number, or several, of each
+sample, that its term reads. Distributions are none.
+
+```yaml
+let:
+  dist: actor_network(now)
+  log_p: log_prob(dist, rsample(dist))
+terms: {loss_alpha: -log_alpha * (stop_grad(log_p) + target_entropy)}
+methods: {alpha_loss: {term: loss_alpha, given: {log_prob: dist}}}
+```
+
+Name a value that the term reads:
+
+```yaml
+methods: {alpha_loss: {term: loss_alpha, given: {log_prob: log_p}}}
+```
+""",
+    without="NameError when the method is called, or an argument without effect.",
+)
+
+METHOD_READS = Rule(
+    "SG407",
+    "method of a loss that is not given all",
+    """\
+A method that is given values has no data: its term is computed from these, and from what the loss holds, its parameters and
+the numbers that it learns. What else the term reads has to be given, too.
+
+```yaml
+let:
+  dist: actor_network(now)
+  a: rsample(dist)
+  log_p: log_prob(dist, a)
+  q: qvalue_network.frozen(now, action=a)
+terms: {loss_actor: alpha * log_p - q}
+methods: {actor_loss: {term: loss_actor, given: {log_prob: log_p}}}
+```
+
+Give the rest, too, or let the method read the data:
+
+```yaml
+methods: {actor_loss: loss_actor}
+```
+""",
+    without="NameError when the method is called.",
 )
 
 OUT_KEY = Rule(

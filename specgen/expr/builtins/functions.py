@@ -10,15 +10,16 @@ from typing import Any
 from specgen.diagnostics.rules import expressions as rules
 from specgen.expr import ranges
 from specgen.expr.builtins import pointwise
+from specgen.expr.builtins.logistic import LOGISTIC
 from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
 from specgen.expr.dtypes import CONCRETE, is_float
-from specgen.expr.interval import Interval, loose
+from specgen.expr.interval import Interval
 from specgen.expr.printer import Printed, Printer, method
 from specgen.expr.sizes import Sym, limits
 from specgen.expr.types import Static, Typed
-from specgen.precedence import ADD, ATOM, MUL, POW, TERNARY, UNARY
+from specgen.precedence import ATOM, POW, TERNARY, UNARY
 
 _ONE = (Param("x"),)
 
@@ -126,38 +127,6 @@ def _show_square(node: Typed, printer: Printer) -> Printed:
     if not node.type.python:
         return pointwise.function("torch.square", "")(node, printer)
     return Printed(f"{printer.text(node.args[0], ATOM)} ** 2", POW)
-
-
-def _sigmoid(value: float) -> float:
-    if value >= 0:
-        return 1 / (1 + math.exp(-value))
-    return math.exp(value) / (1 + math.exp(value))
-
-
-def _sigmoid_range(args: tuple[Interval, ...], node: Typed) -> Interval:
-    (x,) = args
-    # The smallest value that is computed, of float32 too: the true one may be less.
-    return loose(Interval(_sigmoid(x.low), max(_sigmoid(x.high), 6.06e-39), x.nan), node.type.dtype, 0.0, 1.0)
-
-
-def _show_sigmoid(node: Typed, printer: Printer) -> Printed:
-    if not node.type.python:
-        return pointwise.function("expit", "")(node, printer)
-    # The same function, and it never overflows.
-    half = printer.call("math.tanh", f"0.5 * {printer.text(node.args[0], MUL + 1)}")
-    return Printed(f"0.5 + 0.5 * {half.text}", ADD)
-
-
-def _log_sigmoid(value: float) -> float:
-    return min(value, 0.0) - math.log1p(math.exp(-abs(value)))
-
-
-def _show_log_sigmoid(node: Typed, printer: Printer) -> Printed:
-    if not node.type.python:
-        return pointwise.function("torch.nn.functional.logsigmoid", "")(node, printer)
-    x = printer.text(node.args[0])
-    small = printer.call("math.exp", f"-abs({x})")
-    return Printed(f"min({x}, 0.0) - {printer.call('math.log1p', small.text).text}", ADD)
 
 
 def infer_where(site: Site) -> Typed | None:
@@ -280,26 +249,7 @@ FUNCTIONS: tuple[Builtin, ...] = (
     _math("cos", "Cosine.", ranges.between(-1, 1)),
     _math("tan", "Tangent.", ranges.between(-math.inf, math.inf)),
     _math("tanh", "Hyperbolic tangent.", ranges.rising(math.tanh, -1.0, 1.0)),
-    _plain(
-        "sigmoid",
-        "`1 / (1 + exp(-x))`: a probability from a logit.",
-        _sigmoid_range,
-        _show_sigmoid,
-        lambda np, x: 1 / (1 + np.exp(-x)),
-        infer=pointwise.floating,
-        python=_sigmoid,
-        agreement="ulp",
-    ),
-    _plain(
-        "log_sigmoid",
-        "The logarithm of `sigmoid(x)`, which does not overflow.",
-        ranges.rising(_log_sigmoid, -math.inf, 0.0),
-        _show_log_sigmoid,
-        lambda np, x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
-        infer=pointwise.floating,
-        python=_log_sigmoid,
-        agreement="ulp",
-    ),
+    *LOGISTIC,
     _math(
         "asin",
         "Inverse sine; NaN outside [-1, 1].",

@@ -147,14 +147,14 @@ def operands(node: Typed, printer: Printer) -> list[Printed]:
     return [printer.aligned(arg, rank, node.type.col) for arg in node.args]
 
 
-def function(torch: str, python: str) -> Callable[[Typed, Printer], Printed]:
-    """Printing as a call: `torch(…)` of tensors, `python(…)` of Python numbers."""
+def function(torch: str, python: str, *options: str) -> Callable[[Typed, Printer], Printed]:
+    """Printing as a call: `torch(…)` of tensors, with further `options` of one operand, `python(…)` of Python numbers."""
 
     def show(node: Typed, printer: Printer) -> Printed:
         if node.type.python:
             return printer.call(python, *(printer.text(arg) for arg in node.args))
         if len(node.args) == 1:
-            return printer.call(torch, operands(node, printer)[0].text)
+            return printer.call(torch, operands(node, printer)[0].text, *options)
         rank = None if node.type.open else node.type.rank
         dtype = operand_dtype(node)
         return printer.call(

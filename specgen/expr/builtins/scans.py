@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,9 @@ from specgen.expr.builtins.record import Agreement, Builtin, IntervalRule, Param
 from specgen.expr.builtins.reduced import float_of, mean_dtype, number_dtype, refuse_dtype, sum_dtype
 from specgen.expr.builtins.site import Site
 from specgen.expr.conversions import convert
-from specgen.expr.interval import Interval
+from specgen.expr.interval import Interval, loose
 from specgen.expr.printer import Printed, Printer, method
-from specgen.expr.sizes import Dim
+from specgen.expr.sizes import Dim, limits
 from specgen.expr.types import Typed
 
 LAST_AXIS = Param("axis", "axis", -1)
@@ -81,6 +82,13 @@ def _softmax_range(args: tuple[Interval, ...], node: Typed) -> Interval:
     return Interval(0, 1, args[0].nan or not args[0].bounded)
 
 
+def _log_softmax_range(args: tuple[Interval, ...], node: Typed) -> Interval:
+    (x,), (_, most) = args, limits(length_of(node))
+    # Of n equal numbers each has the probability 1 / n; one that is the smallest has less by how far they are apart.
+    lowest = Interval(x.low - x.high - math.log(most), 0.0, x.nan or not x.bounded)
+    return loose(lowest, node.type.dtype, ceiling=0.0, operations=most)
+
+
 def _running(name: str) -> Callable[..., Any]:
     def reference(np: Any, x: Any, axis: int) -> Any:
         dtype = x.dtype if x.dtype.kind == "f" else np.int64
@@ -92,6 +100,11 @@ def _running(name: str) -> Callable[..., Any]:
 def _softmax_reference(np: Any, x: Any, axis: int) -> Any:
     powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _log_softmax_reference(np: Any, x: Any, axis: int) -> Any:
+    rest = x - np.max(x, axis=axis, keepdims=True)
+    return rest - np.log(np.sum(np.exp(rest), axis=axis, keepdims=True))
 
 
 def _scan(
@@ -172,6 +185,16 @@ SCANS: tuple[Builtin, ...] = (
         _softmax_range,
         _show("softmax"),
         _softmax_reference,
+        "ulp",
+    ),
+    _scan(
+        "log_softmax",
+        "`log(softmax(x))`, which neither overflows nor loses small probabilities: log-probabilities from logits.",
+        LAST_AXIS,
+        _rule(lambda dtype: None if dtype == "bool" else mean_dtype(dtype), float_of),
+        _log_softmax_range,
+        _show("log_softmax"),
+        _log_softmax_reference,
         "ulp",
     ),
 )

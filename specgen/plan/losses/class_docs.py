@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from specgen.check.losses.model import CheckedLoss, LossNetwork
 from specgen.check.losses.trained import trained_by_terms
 from specgen.literals import literal
-from specgen.plan.docs import hanging, summary, wrapped
+from specgen.plan.docs import filled_lines, hanging, summary, wrapped
 from specgen.plan.losses.coefficients import KEYWORDS, param_doc
 from specgen.plan.losses.facts import can_leave_networks, has_scalars, values_actions
 from specgen.plan.losses.modules import module_docs
 from specgen.plan.losses.numbers import number_read
-from specgen.plan.losses.parts import PartArguments
 
 
 def class_doc(loss: CheckedLoss) -> Iterator[str]:
@@ -20,7 +19,7 @@ def class_doc(loss: CheckedLoss) -> Iterator[str]:
     yield from wrapped(_what(loss))
     yield ""
     for term, names in trained_by_terms(loss).items():
-        yield from hanging(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
+        yield from filled_lines(f"`{term}` trains {', '.join(f'`{name}`' for name in names) or 'nothing'}.")
     yield ""
     yield "Keys, by the name that `set_keys` takes:"
     for role in loss.roles:
@@ -113,18 +112,3 @@ def forward_doc(loss: CheckedLoss) -> tuple[str, ...]:
         "Raises:",
         "    KeyError: if something that the loss reads is missing.",
     )
-
-
-def method_doc(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:
-    """That of a method that computes one term."""
-    names = {metric.name for metric in loss.metrics}
-    part = next(part for part in parts if term in part.part.outputs)
-    metrics = ", ".join(f"`{name}`" for name in part.part.outputs if name in names)
-    yield from wrapped(
-        f"The term `{term}`, reduced, and the metrics that are computed with it: {metrics or 'none'}."
-    )
-    yield ""
-    yield "Raises:"
-    yield "    KeyError: if something that they read is missing."
-    if term in loss.when:
-        yield "    ValueError: if the parameters of the loss leave the term out."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgen.check.losses.model import CheckedLoss
+from specgen.expr import Type
 from specgen.plan.losses.forward import evaluated_networks
 
 
@@ -28,3 +29,10 @@ def has_scalars(loss: CheckedLoss) -> bool:
 def values_actions(loss: CheckedLoss) -> bool:
     """Whether a network gives a value for each action."""
     return any(network.action is not None for network in loss.networks)
+
+
+def tensor_text(type: Type) -> str:
+    """The dtype and the shape of a value, as docstrings say them."""
+    dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
+    batch = ["*batch"] if type.level == "batch" else []
+    return f"{type.dtype} [{', '.join([*map(str, type.axes), *batch, *dims])}]"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import groupby
 
 from specgen.check.losses.forward import (
@@ -165,10 +164,12 @@ class ForwardPrinter:
             case DrawnLogProb():
                 raise ValueError(f"{value.draw} gives its log-probability itself")
 
-    def _called(self, call: NetworkCall, chosen: Count | None = None) -> Code:
+    def _called(
+        self, call: NetworkCall, chosen: Count | None = None, variables: Collection[str] = ()
+    ) -> Code:
         network = self._networks[call.network]
         if network.kept:
-            return self._called_with_tensors(network, call)
+            return self._called_with_tensors(network, call, variables)
         record = "tensordict" if call.record == "now" else "next_tensordict"
         replaced = ""
         uses: set[str] = set()
@@ -176,7 +177,7 @@ class ForwardPrinter:
         if call.replaced:
             parts = []
             for role, value in call.replaced:
-                stored = self._stored(role, value)
+                stored = self._stored(role, Computed(role) if role in variables else value)
                 uses |= stored.uses
                 behind = ".unsqueeze(0)" if drawn and role not in drawn else ""
                 parts.append(f"keys.{self._key(role)}: {stored.at(ATOM) if behind else stored}{behind}")
@@ -222,10 +223,12 @@ class ForwardPrinter:
         """Whether a value has a dimension of draws in front of the batch."""
         return "draw" in map(str, self._values.type_of(value).axes)
 
-    def _called_with_tensors(self, network: LossNetwork, call: NetworkCall) -> Code:
+    def _called_with_tensors(
+        self, network: LossNetwork, call: NetworkCall, variables: Collection[str]
+    ) -> Code:
         given = dict(call.replaced)
         values = [
-            self._stored(role, given[role])
+            self._stored(role, Computed(role) if role in variables else given[role])
             if role in given
             else self._read(Data(role), after=call.record == "next")
             for role in network.reads
@@ -263,12 +266,12 @@ class ForwardPrinter:
     def _gradient(self, gradient: Gradient) -> Code:
         """The derivative of a run of a network, which is a function of what the derivative is to."""
         given = dict(gradient.of.replaced)
-        computed = ((role, Computed(role) if role in gradient.to else value) for role, value in given.items())
-        run = self._called(replace(gradient.of, replaced=tuple(computed)))
+        run = self._called(gradient.of, variables=gradient.to)
+        function = "member_gradients" if self._networks[gradient.of.network].members else "input_gradient"
         names = ", ".join(map(identifier, gradient.to))
         inputs = [self.value(given[role]) for role in gradient.to]
-        text = f"input_gradient(lambda {names}: {run}, {', '.join(map(str, inputs))})"
-        return using(text, "input_gradient", *run.uses, *(name for one in inputs for name in one.uses))
+        text = f"{function}(lambda {names}: {run}, {', '.join(map(str, inputs))})"
+        return using(text, function, *run.uses, *(name for one in inputs for name in one.uses))
 
     def _stored(self, role: str, value: ForwardValue) -> Code:
         """A value as a network reads it in the place of data: numbers have a trailing 1 there."""

@@ -16,7 +16,9 @@ from specgen.plan.docs import hanging, wrapped
 from specgen.plan.functions import plan_function
 from specgen.plan.items import Item
 from specgen.plan.losses.coefficients import read_annotation, updated
+from specgen.plan.losses.facts import tensor_text
 from specgen.plan.losses.loss_class import loss_class
+from specgen.plan.losses.methods import given_methods
 from specgen.plan.losses.modules import PROTOCOLS
 from specgen.plan.losses.parts import PartArguments, part_arguments
 from specgen.plan.model import DataPlan, Field, FunctionPlan, RecordPlan
@@ -31,9 +33,11 @@ def plan_loss(checked: Checked[CheckedLoss]) -> list[Item]:
     loss = checked.value
     found = loss_parts(loss)
     parts = [part_arguments(loss, part, alone=len(found) == 1) for part in found]
+    methods = given_methods(loss)
     return [
         *(item for part in parts for item in (_terms_record(loss, part), _function(loss, part))),
-        loss_class(loss, parts),
+        *(_function(loss, part) for part in methods.values()),
+        loss_class(loss, parts, methods),
         _output(loss),
     ]
 
@@ -54,7 +58,7 @@ def _terms_record(loss: CheckedLoss, part: PartArguments) -> RecordPlan:
             fields.append(Field(name, kind, doc="bool [*batch], which samples count for it"))
     for statement in part.of(loss.metrics):
         type, one = loss.types[statement.target], _there(loss, part, statement)
-        what = _tensor(replace(type, col=False)) if statement.target in loss.each else "to be logged"
+        what = tensor_text(replace(type, col=False)) if statement.target in loss.each else "to be logged"
         fields.append(Field(one.name, one.kind(_number(type)), doc=what + one.unless))
     fields += [
         Field(one.name, _number(loss.types[one.target]), doc=f"[], what `{updated(one)}` becomes")
@@ -138,14 +142,16 @@ def _doc(loss: CheckedLoss, part: PartArguments) -> tuple[str, ...]:
     what = "The terms" if part.alone else part.listed
     lines = [*wrapped(f"{what} of `{loss.name}`, one value per sample."), "", "Args:"]
     for made in part.values:
-        what = _tensor(made.type)
+        what = tensor_text(made.type)
         if made.replaced:
             what = f"{', '.join(f'`{role}`' for role in made.replaced)} to {what}"
         lines += hanging(f"{made.name}: {what}, {_origin(made)}{_needed(part.needed(made.symbol))}.")
+    for let in part.lets:
+        lines += hanging(f"{let.name}: {tensor_text(let.type)}.")
     for role in part.roles:
         if role.type is not None:
             needed = _needed(part.needed(loss.symbols[f"keys.{role.name}"]))
-            lines += hanging(f"{role.name}: {_joined(_tensor(role.type), role.doc)}{needed}.")
+            lines += hanging(f"{role.name}: {_joined(tensor_text(role.type), role.doc)}{needed}.")
     if part.masked:
         lines += hanging("mask: bool [*batch], which samples count in statistics of the batch; None: all.")
     if part.estimates:
@@ -176,12 +182,6 @@ def _origin(made: Forward) -> str:
         return f"a buffer of `{made.value.network}`"
     normal = isinstance(made.value, Noise) and made.value.ends is None
     return f"{'standard normal' if normal else 'uniform'} numbers"
-
-
-def _tensor(type: Type) -> str:
-    dims = [*map(str, type.dims or ()), *(["1"] if type.col else [])]
-    batch = ["*batch"] if type.level == "batch" else []
-    return f"{type.dtype} [{', '.join([*map(str, type.axes), *batch, *dims])}]"
 
 
 def _param(one: ParamRead) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from specgen.check.losses.forward import NetworkBuffer
@@ -14,7 +14,7 @@ from specgen.check.programs.loss import negated
 from specgen.code import Code, using
 from specgen.expr.sizes import Rest
 from specgen.literals import literal
-from specgen.plan.losses.class_docs import class_doc, forward_doc, init_doc, method_doc
+from specgen.plan.losses.class_docs import class_doc, forward_doc, init_doc
 from specgen.plan.losses.coefficients import (
     asked,
     coefficient_plan,
@@ -26,6 +26,7 @@ from specgen.plan.losses.conditions import condition_code
 from specgen.plan.losses.facts import can_leave_networks, has_scalars
 from specgen.plan.losses.forward import evaluated_networks, reparameterized, roles_read
 from specgen.plan.losses.learnables import learnable_plan
+from specgen.plan.losses.methods import method_plan
 from specgen.plan.losses.model import KeyLists, LossPlan, NetworkPlan
 from specgen.plan.losses.modules import module_plans, updates
 from specgen.plan.losses.numbers import ranges
@@ -45,8 +46,16 @@ _ESTIMATORS = {
 }
 
 
-def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
-    """The `LossModule` subclass."""
+def loss_class(
+    loss: CheckedLoss, parts: Sequence[PartArguments], given: Mapping[str, PartArguments]
+) -> LossPlan:
+    """The `LossModule` subclass.
+
+    Args:
+        loss: the loss.
+        parts: its parts, with what they take.
+        given: its methods that are given values, likewise.
+    """
     inside, expressed = roles_read(loss), {role.name for part in parts for role in part.roles}
     updating = {one.update for one in loss.modules}
     accepted = {role.name: role.accepted for role in loss.roles}
@@ -106,9 +115,7 @@ def loss_class(loss: CheckedLoss, parts: Sequence[PartArguments]) -> LossPlan:
         parts=tuple(part_plan(loss, part) for part in parts),
         updates=tuple(updates(loss)),
         updates_estimates=any(one.estimated for one in loss.modules),
-        methods=tuple(
-            (name, term, tuple(method_doc(loss, parts, term))) for name, term in loss.methods.items()
-        ),
+        methods=tuple(method_plan(loss, name, parts, given.get(name)) for name in loss.methods),
         keywords=tuple(dict.fromkeys(word for one in loss.domains for word in one.keywords)),
         bounds=tuple((one.role, one.keywords) for one in loss.domains if one.low is not None),
         coefficients=tuple(coefficient_plan(loss, one) for one in loss.coefficients.values()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specgen.code import Code
 from specgen.expr.symbols import Key
 from specgen.literals import literal
-from specgen.plan.model import CallPlan, Line, RefusalPlan, Text
+from specgen.plan.model import Argument, CallPlan, Line, RefusalPlan, Text
 from specgen.values import dataclass
 
 KeyLists = tuple[tuple[Text, tuple[Text, ...]], ...]
@@ -194,6 +194,27 @@ class ModulePlan:
 
 
 @dataclass(frozen=True)
+class MethodPlan:
+    """A method that computes one term.
+
+    Attributes:
+        name: its name.
+        term: the term.
+        doc: its documentation.
+        args: its arguments, where it is given values.
+        call: what it computes of them; None of a method that reads the data.
+        conditional: whether parameters may leave the term out.
+    """
+
+    name: str
+    term: str
+    doc: tuple[str, ...]
+    args: tuple[Argument, ...] = ()
+    call: CallPlan | None = None
+    conditional: bool = False
+
+
+@dataclass(frozen=True)
 class LossPlan:
     """The class of a loss.
 
@@ -229,7 +250,7 @@ class LossPlan:
         parts: what it computes, in order.
         updates: the updates of these objects, each with the condition under which it is made.
         updates_estimates: whether one of these is of what the value estimator filled in alone.
-        methods: methods that compute one term: their names, terms and documentation.
+        methods: methods that compute one term.
         masks: masks that the data hold: a variable, what reads it, which samples count by it, and whether it may be None.
         left_out: those that are not always there, with the condition under which they are.
         returned: the type of a call with tensors.
@@ -271,7 +292,7 @@ class LossPlan:
     parts: tuple[PartPlan, ...]
     updates: tuple[tuple[str, Text], ...]
     updates_estimates: bool
-    methods: tuple[tuple[str, str, tuple[str, ...]], ...]
+    methods: tuple[MethodPlan, ...]
     masks: tuple[tuple[str, Text, str, bool], ...]
     left_out: tuple[tuple[str, Text], ...]
     returned: str

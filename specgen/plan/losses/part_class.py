@@ -95,6 +95,12 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
         args.append("self._mask(tensordict)")
     if part.estimates:
         args.append("self._value_estimate(tensordict)")
+    return CallPlan(part.part.program.name, (*args, *held_by_loss(loss, part)))
+
+
+def held_by_loss(loss: CheckedLoss, part: PartArguments) -> list[Text]:
+    """The arguments of a pure function by keyword: what the loss holds."""
+    args: list[Text] = []
     for module in part.modules:
         value = Code(f"self.{module.name}")
         if module.optional and module.symbol in part.there:
@@ -110,7 +116,7 @@ def _call(loss: CheckedLoss, part: PartArguments, forward: ForwardPrinter) -> Ca
     for one in part.learnables:
         value = where_needed(loss, part.needed(one.symbol), learnable_value(one))
         args.append(using(f"{one.name}={value}", *value.uses))
-    return CallPlan(part.part.program.name, tuple(args))
+    return args
 
 
 def _is_number(made: Forward) -> bool:

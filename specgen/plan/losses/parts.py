@@ -22,6 +22,7 @@ class PartArguments:
     Attributes:
         part: the part.
         values: what the networks computed.
+        lets: values of `let` that a method is given, which are computed elsewhere.
         roles: what is read from the data.
         params: what is read from the constructor.
         bounds: bounds of roles.
@@ -39,6 +40,7 @@ class PartArguments:
 
     part: LossPart
     values: tuple[Forward, ...]
+    lets: tuple[Symbol, ...]
     roles: tuple[LossRole, ...]
     params: tuple[ParamRead, ...]
     bounds: tuple[Symbol, ...]
@@ -94,9 +96,11 @@ def part_arguments(loss: CheckedLoss, part: LossPart, *, alone: bool) -> PartArg
     """What the pure function of a part takes."""
     given = {one.symbol for one in part.program.inputs}
     path = f"losses.{loss.name}"
+    lets = {f"{path}.{one.target}" for one in loss.let}
     return PartArguments(
         part=part,
         values=tuple(made for made in loss.forward if made.symbol in given),
+        lets=tuple(one.symbol for one in part.program.inputs if one.symbol.path in lets),
         roles=tuple(role for role in loss.roles if loss.symbols.get(f"keys.{role.name}") in given),
         params=tuple(one for one in loss.param_reads if one.symbol in given),
         bounds=tuple(one for one in loss.bounds if one in given),

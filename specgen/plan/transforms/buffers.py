@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from specgen.check.model import identifier
@@ -145,7 +146,7 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
     given = () if constants is None else (_once(constants),)
     args = dict.fromkeys(map(argument, function.reads[0 if constants is None else len(constants.writes) :]))
     return LearnsPlan(
-        tuple(_declared(buffer) for buffer in transform.buffers),
+        tuple(_declared(buffer, learned_params(transform)) for buffer in transform.buffers),
         transform.learns,
         tuple(map(identifier, reads)),
         CallPlan(function.name, (*given, *args)),
@@ -158,6 +159,7 @@ def plan_learning(transform: CheckedTransform, functions: UpdateFunctions | None
         else CallPlan(types.name, tuple(dict.fromkeys(argument(name, types) for name in types.reads))),
         () if types is None else types.writes,
         "Any" if any(role.form == "all" for role in transform.learns_from) else "Tensor",
+        tuple(learned_params(transform).items()),
     )
 
 
@@ -179,11 +181,17 @@ def _counted(transform: CheckedTransform, name: str) -> tuple[str, str] | None:
 
 
 def initial_params(transform: CheckedTransform) -> frozenset[str]:
-    """The parameters that only say what buffers begin with."""
+    """The parameters that only say what buffers begin with, and are not learned."""
     statements = [statement for phase in (*PHASES, "update") for statement in transform.phase(phase)]
     read = {name for statement in statements for name in statement.reads}
     given = {buffer.init for buffer in transform.buffers if isinstance(buffer.init, str)}
-    return frozenset(given - read)
+    return frozenset(given - read - learned_params(transform).keys())
+
+
+def learned_params(transform: CheckedTransform) -> dict[str, str]:
+    """The tensors that are learned where they are not given, each with the buffer."""
+    tensors = {param.name for param in transform.params if param.kind == "tensor"}
+    return {str(one.init): one.name for one in transform.buffers if one.optional and one.init in tensors}
 
 
 def _argument(transform: CheckedTransform, name: str) -> str:
@@ -197,8 +205,10 @@ def _argument(transform: CheckedTransform, name: str) -> str:
     return name
 
 
-def _declared(buffer: CheckedBuffer) -> CallPlan:
-    init = f"self.{buffer.init}" if isinstance(buffer.init, str) else literal(buffer.init)
+def _declared(buffer: CheckedBuffer, learned: Mapping[str, str]) -> CallPlan:
+    init = literal(buffer.init)
+    if isinstance(buffer.init, str):  # as it was given: asked by its name it is what was learned
+        init = f"self._buffers[{init}]" if buffer.init in learned else f"self.{buffer.init}"
     return CallPlan(
         "BufferSpec",
         (

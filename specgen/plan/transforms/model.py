@@ -231,6 +231,7 @@ class LearnsPlan:
         types: the call that computes values of the types of buffers which are like expressions; None where none is.
         typed: the names of these buffers.
         values: the type of what the calls are given: a field of several keys gives a list.
+        values_of: parameters whose values are learned where they are not given, each with the buffer.
     """
 
     buffers: tuple[CallPlan, ...]
@@ -242,6 +243,7 @@ class LearnsPlan:
     types: CallPlan | None = None
     typed: tuple[str, ...] = ()
     values: str = "Tensor"
+    values_of: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -253,6 +253,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         return made
 
     @property
+    def generate_kwargs(self) -> dict[str, Any]:
+        """How it generates, as it was said; `get_new_version(generate_kwargs=...)` generates otherwise."""
+        return dict(self._given["generate_kwargs"] or {})
+
+    @property
     def scorer(self) -> Scorer:
         """What scores tokens with the model, found by a probe when it is first asked for."""
         if self._scorer is None or not self._scorer.is_of(self.model):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=10613890ac45495855ef91ef36007360df514cdbee7e1d5dc4ce9f1672d45686
+# specgen: sha256=ffbc302609da156c315b42b7cf8f00ecaf9aa3c1e71fa9b4cf14672e116e88e8
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def scaled_reset(not_done: Tensor, observation: Tensor) -> ScaledRoot:
 def scaled_inverse(consts: ScaledConsts, action: Tensor) -> Tensor:
     """What Gymnasium is given, of what the policy wrote."""
     # chains.Scaled.transforms[0]
-    action_width = consts.action_scaling_0_action_high - consts.action_scaling_0_action_low
-    return consts.action_scaling_0_action_low + (action + 1) / 2 * action_width
+    return consts.action_scaling_0_action_low + (action + 1) / 2 * (
+        consts.action_scaling_0_action_high - consts.action_scaling_0_action_low
+    )
 
 
 def scaled_advance(
@@ -328,8 +329,9 @@ def unseen_reset(not_done: Tensor) -> UnseenRoot:
 def unseen_inverse(consts: UnseenConsts, action: Tensor) -> Tensor:
     """What Gymnasium is given, of what the policy wrote."""
     # chains.Unseen.transforms[0]
-    action_width = consts.action_scaling_0_action_high - consts.action_scaling_0_action_low
-    return consts.action_scaling_0_action_low + (action + 1) / 2 * action_width
+    return consts.action_scaling_0_action_low + (action + 1) / 2 * (
+        consts.action_scaling_0_action_high - consts.action_scaling_0_action_low
+    )
 
 
 def unseen_advance(reward: Tensor, terminated: Tensor, truncated: Tensor) -> UnseenNext:

@@ -89,8 +89,8 @@ class MaskedLoss(LossModule):
         samples = self._samples(tensordict)
         outputs = {
             "loss_model": samples.reduced(terms.loss_model, terms.mask),
-            "largest": torch.as_tensor(terms.largest),
-            "counted": torch.as_tensor(terms.counted),
+            "largest": terms.largest,
+            "counted": terms.counted,
             "error": samples.mean(terms.error, terms.mask),
         }
         if terms.loss_outliers is not None:

@@ -255,8 +255,8 @@ class PolicyLoss(LossModule):
             objective_terms = self._policy_objective_terms(tensordict)
             outputs["loss_objective"] = samples.reduced(objective_terms.loss_objective)
             outputs["kl_approx"] = samples.mean(objective_terms.kl_approx)
-            outputs["ESS"] = torch.as_tensor(objective_terms.ESS)
-            outputs["max_ratio"] = torch.as_tensor(objective_terms.max_ratio)
+            outputs["ESS"] = objective_terms.ESS
+            outputs["max_ratio"] = objective_terms.max_ratio
             if objective_terms.loss_entropy is not None:
                 outputs["loss_entropy"] = samples.reduced(objective_terms.loss_entropy)
             if objective_terms.entropy is not None:
@@ -265,7 +265,7 @@ class PolicyLoss(LossModule):
             critic_terms = self._policy_critic_terms(tensordict)
             outputs["loss_critic"] = samples.reduced(critic_terms.loss_critic)
             if critic_terms.explained_variance is not None:
-                outputs["explained_variance"] = torch.as_tensor(critic_terms.explained_variance)
+                outputs["explained_variance"] = critic_terms.explained_variance
             if critic_terms.value_clip_fraction is not None:
                 outputs["value_clip_fraction"] = samples.mean(critic_terms.value_clip_fraction)
         return self._outputs(outputs)

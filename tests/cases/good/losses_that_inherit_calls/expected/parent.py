@@ -51,7 +51,7 @@ def near(value_network_now: Tensor, goal: Tensor) -> NearTerms:
 class Near(LossModule):
     """The loss `Near`.
 
-        `loss` trains `value_network`.
+    `loss` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         goal: goal
@@ -156,7 +156,7 @@ def steep(value_network_now: Tensor, goal: Tensor) -> SteepTerms:
 class Steep(LossModule):
     """The loss `Steep`.
 
-        `loss` trains `value_network`.
+    `loss` trains `value_network`.
 
     Keys, by the name that `set_keys` takes:
         goal: goal

@@ -92,7 +92,7 @@ class TemperedLoss(LossModule):
             {
                 "loss_critic": samples.reduced(terms.loss_critic),
                 "loss_alpha": samples.reduced(terms.loss_alpha),
-                "alpha": torch.as_tensor(terms.alpha),
+                "alpha": terms.alpha,
             }
         )
 

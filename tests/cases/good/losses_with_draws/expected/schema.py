@@ -66,7 +66,7 @@ def drawn_loss(
 class DrawnLoss(LossModule):
     """Values of drawn actions against those of the data, for each draw and member.
 
-        `loss` trains `actor`, `critic`.
+    `loss` trains `actor`, `critic`.
 
     Keys, by the name that `set_keys` takes:
         action: action

@@ -88,9 +88,9 @@ def together_model(model_now: Tensor, model_frozen_eval_now: Tensor) -> Together
 class TogetherLoss(LossModule):
     """Values of two records that are normalised as one batch, and of the policy in evaluation mode.
 
-        `loss_q` trains `critic`.
-        `loss_actor` trains `actor`.
-        `loss_model` trains `model`.
+    `loss_q` trains `critic`.
+    `loss_actor` trains `actor`.
+    `loss_model` trains `model`.
 
     Keys, by the name that `set_keys` takes:
         action: action

@@ -76,9 +76,9 @@ def pair_loss(
 class PairLoss(LossModule):
     """A value near an earlier one, by a number or a pair of numbers.
 
-        `loss` trains `critic`.
-        `loss_old` trains `critic`.
-        `loss_prior` trains `critic`, `prior`.
+    `loss` trains `critic`.
+    `loss_old` trains `critic`.
+    `loss_prior` trains `critic`, `prior`.
 
     Keys, by the name that `set_keys` takes:
         target: target

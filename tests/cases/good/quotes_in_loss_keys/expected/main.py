@@ -56,7 +56,7 @@ def plain(guessed: Tensor, reward: Tensor, *, gamma: float) -> PlainTerms:
 class Plain(LossModule):
     """Keys are the data's own: \"\"\", \\ and {x} stay text.
 
-        `loss` trains `value`.
+    `loss` trains `value`.
 
     Keys, by the name that `set_keys` takes:
         reward: ("next", "reward")

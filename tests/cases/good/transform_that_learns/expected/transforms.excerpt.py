@@ -160,6 +160,8 @@ class Centre(LearningTransform[CentreKeys]):
     _maps: ClassVar[Mapping[str, str]] = {"y": "x"}
     _learns_from = ("x",)
     _learns = "when_called"
+    _values_of: ClassVar[Mapping[str, str]] = {"loc": "mean"}
+    loc: Tensor | None
 
     def __init__(
         self, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey] | None = None,
@@ -177,7 +179,7 @@ class Centre(LearningTransform[CentreKeys]):
             ValueError: if `slow` is not >= 0 and <= 1.
         """
         super().__init__(in_keys=in_keys, out_keys=out_keys)
-        self.loc = None if loc is None else as_float_tensor(loc, "loc")
+        self.register_buffer("loc", None if loc is None else as_float_tensor(loc, "loc"))
         if not slow >= 0:
             raise ValueError(f"slow must be >= 0, got {slow}")
         if not slow <= 1:
@@ -208,7 +210,7 @@ class Centre(LearningTransform[CentreKeys]):
         return tensordict
 
     def _buffer_specs(self) -> tuple[BufferSpec, ...]:
-        return (BufferSpec("mean", "x", None, True, self.loc, True),)
+        return (BufferSpec("mean", "x", None, True, self._buffers["loc"], True),)
 
     def _updated(self, held: Mapping[str, Tensor], new_rows: NewRows, *values: Tensor) -> tuple[Tensor, ...]:
         return (centre_update(self.slow, new_rows, *values),)
