@@ -113,7 +113,7 @@ class RolloutSteps:
         self.over = last or self._ends(record)
         if self._finished is not None and not bool(self._finished.any()):
             self._finished = None
-        if self._finished is not None and not self.over and env._steps_rows():
+        if self._finished is not None and following is not None and not self.over and env._steps_rows():
             following.set("_step", ~self._finished)  # before the policy: it need not act for what is done
         if options.callback is not None and not self.over:
             options.callback(env, record)
