@@ -80,6 +80,7 @@ chains:
   Scaled: {env: Pendulum, transforms: [ActionScaling]}
   Shifted: {env: Pendulum, transforms: [{ActionScaling: {standard_normal: false}}, {ActionDiscretizer: {num_intervals: 4}}]}
   Explicit: {env: Pendulum, transforms: [{ActionScaling: {loc: 0.5, scale: 2.0}}]}
+  Between: {env: Pendulum, transforms: [{ActionScaling: {loc: 0.5, scale: 2.0, standard_normal: false}}]}
   Normed: {env: Pendulum, transforms: [{ObservationNorm: {loc: 0.5, scale: [2.0], in_keys: [], in_keys_inv: [action]}}]}
   Standard:
     env: Arm
@@ -112,6 +113,7 @@ DYNAMIC: dict[str, Callable[[ModuleType], list[Transform]]] = {
     "Scaled": lambda _: [ActionScaling()],
     "Shifted": lambda _: [ActionScaling(standard_normal=False), ActionDiscretizer(4)],
     "Explicit": lambda _: [ActionScaling(loc=0.5, scale=2.0)],
+    "Between": lambda _: [ActionScaling(loc=0.5, scale=2.0, standard_normal=False)],
     "Normed": lambda _: [ObservationNorm(0.5, [2.0], [], in_keys_inv=["action"])],
     "Standard": lambda _: [ObservationNorm(0.5, 0.25, ["x"], in_keys_inv=["action"], standard_normal=True)],
     "Flat": lambda _: [FlattenAction()],

@@ -119,6 +119,22 @@ def test_recorded_data_teach_nothing(package: ModuleType) -> None:
     assert all(torch.equal(value, before[key]) for key, value in learned.state_dict().items())
 
 
+@pytest.mark.parametrize("batch", BATCHES)
+def test_learned_once(package: ModuleType, batch: tuple[int, ...]) -> None:
+    transform = package.Centred(in_keys=["thdot", "observation", "th"])
+    env = TransformedEnv(Pendulum(batch_size=batch), transform)
+    env.set_seed(0)
+    with pytest.raises(RuntimeError, match="has no 'mean'"):
+        env.reset()
+    data = rolled(Pendulum(batch_size=batch), 0, 20)
+    transform.learn(data)
+    rows = torch.cat([data["thdot"][..., None], data["observation"], data["th"][..., None]], -1)
+    torch.testing.assert_close(transform.state_dict()["mean"], rows.reshape(-1, 5).double().mean(0))
+    root = env.reset()
+    now = torch.cat([root["thdot"][..., None], root["observation"], root["th"][..., None]], -1)
+    torch.testing.assert_close(root["centred"], (now - transform.state_dict()["mean"]).abs().sum(-1))
+
+
 def test_specs_teach_nothing(package: ModuleType) -> None:
     env = joint(package, 3)
     assert env.full_observation_spec["joint"].shape == (3, 5)

@@ -3,6 +3,7 @@
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from specgen.project.scaffold import package_name, project_files
 from specgen.settings import Config
 from tests.python_processes import run_python
 from tests.typing.checkers import CHECKERS
+from tests.typing.projects import errors_of
 
 FILES = [
     ".github/workflows/specgen.yml",
@@ -96,10 +98,20 @@ def test_a_new_project_trains(new: Path) -> None:
     assert last > -60
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write what type checkers look at."""
+
+    def write(folder: Path) -> None:
+        assert invoke("init", str(folder)).exit_code == OK
+        assert invoke("--root", str(folder), "build").exit_code == OK
+
+    return {"new": write}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_a_new_project_is_typed(checker: str, new: Path) -> None:
-    assert CHECKERS[checker](new) == {}
+def test_a_new_project_is_typed(checker: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert errors_of("init", checker, tmp_path_factory) == {"new": {}}
 
 
 @pytest.mark.parametrize("missing", ["torch", "my_robot_rl.rail"])

@@ -1,5 +1,6 @@
 """`specgen init --template`: a project that begins with a pipeline of the standard library, builds and trains."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from specgen.project.library import library_schemas
 from specgen.project.templates import templates
 from tests.python_processes import run_python
 from tests.typing.checkers import CHECKERS
+from tests.typing.projects import errors_of
 
 TEMPLATES = templates()
 
@@ -57,11 +59,15 @@ def test_a_project_of_each_template_builds_what_the_library_has(name: str, tmp_p
     ]
 
 
+def write(folder: Path) -> None:
+    assert invoke("init", str(folder), "--template", "ppo_cartpole").exit_code == OK
+    assert invoke("--root", str(folder), "build").exit_code == OK
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("projects") / "my-robot"
-    assert invoke("init", str(folder), "--template", "ppo_cartpole").exit_code == OK
-    assert invoke("--root", str(folder), "build").exit_code == OK
+    write(folder)
     return folder
 
 
@@ -98,10 +104,15 @@ def test_a_language_model_of_a_folder_trains_in_a_project(tmp_path: Path) -> Non
     assert "kl_penalty" in (folder / "runs" / "chat_grpo" / "log.csv").read_text()
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write what type checkers look at."""
+    return {"ppo_cartpole": write}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_it_is_typed(checker: str, built: Path) -> None:
-    assert CHECKERS[checker](built) == {}
+def test_it_is_typed(checker: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert errors_of("init_template", checker, tmp_path_factory) == {"ppo_cartpole": {}}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,47 @@ from tensordict import TensorDict
 
 from tests.llm.conversations import CHATS, conversations, left, model, pair, plain, tokenizer, wrapped
 
+
+@pytest.mark.parametrize("name", ["RetrieveKL", "KLRewardTransform", "KLComputation"])
+def test_a_coefficient_that_is_assigned(name: str) -> None:
+    """It counts from then on, wherever it is assigned, and has the limits of the constructor."""
+    made: dict[str, Any] = {
+        "RetrieveKL": lambda coeff: RetrieveKL(**pair(), coeff=coeff),
+        "KLRewardTransform": lambda coeff: KLRewardTransform(wrapped(1), coef=coeff),
+        "KLComputation": lambda coeff: KLComputation(coeff=coeff),
+    }
+    transform, other = made[name](0.25), made[name](3.0)
+    word = "coef" if name == "KLRewardTransform" else "coeff"
+    setattr(transform, word, 3.0)
+    assert float(getattr(transform, word)) == 3.0
+    assert transform.state_dict() == other.state_dict()
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match=f"coeff={wrong}: "):
+            setattr(transform, word, wrong)
+    assert float(getattr(transform, word)) == 3.0
+    data = scores(torch.zeros(2, 1))
+    if name == "KLComputation":
+        found, wanted = (one(data.clone())["next", "reward"] for one in (transform, other))
+        torch.testing.assert_close(found, wanted)
+        assert (wanted != 0).any()
+
+
+def test_settings_that_can_not_be_assigned() -> None:
+    """An assignment without an effect is no assignment."""
+    model = wrapped(0)
+    transform = RetrieveLogProb(model)
+    assert (transform.assistant_only, transform.detach) == (True, True)
+    assert transform.log_probs_full_key == ("log_probs_0", "full")
+    assert transform.model.model is model.model
+    for one in ("assistant_only", "detach", "log_probs_full_key"):
+        with pytest.raises(AttributeError):
+            setattr(transform, one, False)
+    greedy = model.get_new_version(generate=True, generate_kwargs={"do_sample": False})
+    assert greedy.generate_kwargs == {"do_sample": False}
+    with pytest.raises(AttributeError):
+        greedy.generate_kwargs = {}
+
+
 # ---------------------------------------------------------- RetrieveLogProb
 
 

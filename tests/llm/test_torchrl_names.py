@@ -11,6 +11,8 @@ import specgen_runtime.llm
 import specgen_runtime.transforms
 import specgen_std.losses
 
+from tests.llm.models import tiny_model, tiny_tokenizer
+
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 MODULES = (
@@ -113,6 +115,29 @@ NOT_TAKEN = {
 """Keywords that mean nothing here, as docs/differences.md says; `ChatEnv.with_tokenizer` is a method, Ray has its own words."""
 
 
+ATTRIBUTES_LEFT_OUT = {
+    "TransformersWrapper": {
+        "COMMON_GENERATION_PARAMS",
+        "cleanup_batching",
+        "collector",
+        "dist_params_keys",
+        "dist_sample_keys",
+        "get_batching_state",
+        "log_prob_keys",
+        "padding_value",
+        "register_collector",
+        "repeat_interleave_causal",
+        "return_history",
+        "return_masks",
+        "return_text",
+        "return_tokens",
+    },
+    "RetrieveLogProb": {"device", "padding_side", "tokenizer", "tokenizer_kwargs"},
+    "KLComputation": {"gen_log_probs_full_key", "ref_log_probs_full_key"},
+}
+"""What models and transforms of TorchRL's have and ours have not, as docs/differences.md says."""
+
+
 def names() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in MODULES:
@@ -148,3 +173,25 @@ def test_keywords() -> None:
         if lack := wanted - {*mine, "gamma", "actor_name"}:
             lacking[name] = lack
     assert lacking == NOT_TAKEN
+
+
+def test_attributes() -> None:
+    modules = pytest.importorskip("torchrl.modules.llm")
+    transforms = pytest.importorskip("torchrl.envs.llm.transforms")
+    tokenizer = tiny_tokenizer()
+    model: Any = tiny_model("llama", tokenizer)
+    keywords: dict[str, Any] = {"tokenizer": tokenizer, "generate": False, "pad_output": True}
+    made: dict[str, tuple[Any, Any]] = {}
+    made["TransformersWrapper"] = (
+        modules.TransformersWrapper(model, input_mode="history", return_log_probs=True, **keywords),
+        specgen_runtime.llm.TransformersWrapper(model, **keywords),
+    )
+    scoring = zip((transforms, specgen_runtime.llm), made["TransformersWrapper"], strict=True)
+    theirs, ours = (of.RetrieveLogProb(one, tokenizer=tokenizer) for of, one in scoring)
+    made["RetrieveLogProb"] = theirs, ours
+    made["KLComputation"] = transforms.KLComputation(), specgen_runtime.llm.KLComputation()
+    lacking = {
+        name: {one for one in dir(theirs) if not one.startswith("_")} - {*dir(ours)}
+        for name, (theirs, ours) in made.items()
+    }
+    assert lacking == ATTRIBUTES_LEFT_OUT

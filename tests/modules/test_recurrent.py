@@ -358,3 +358,32 @@ def test_refuses_data() -> None:
     both = make("LSTM", bidirectional=True, recurrent_backend="scan")
     with set_recurrent_mode(True), pytest.raises(ValueError, match="bidirectional=False"):
         both(sequences(2, 3, layers=2))
+
+
+@pytest.mark.parametrize("kind", [GRUModule, LSTMModule])
+def test_agents_have_states_of_their_own(kind: Any) -> None:
+    """Steps and sequences of a group are those of each agent by itself, trajectories that begin within rows included."""
+    states = kind._states
+    keys = {
+        "in_keys": ["x", *states, "is_init"],
+        "out_keys": ["y", *(("next", state) for state in states)],
+    }
+    torch.manual_seed(0)
+    group, alone = kind(3, 4, agents=2, **keys), kind(3, 4, **keys)
+    alone.load_state_dict(group.state_dict())
+    entries = {state: torch.randn(5, 6, 2, 1, 4) for state in states}
+    starts = torch.rand(5, 6, 1) < 0.3
+    data = TensorDict({"x": torch.randn(5, 6, 2, 3), "is_init": starts, **entries}, [5, 6])
+    written = ["y", *(("next", state) for state in states)]
+    for sequences in (False, True):
+        with set_recurrent_mode(sequences):
+            found = group(data.clone())
+            for agent in range(2):
+                mine = {key: data[key][:, :, agent] for key in ("x", *states)}
+                expected = alone(TensorDict({**mine, "is_init": starts}, [5, 6]))
+                for key in written:
+                    torch.testing.assert_close(found[key][:, :, agent], expected[key])
+    primed = group.make_tensordict_primer()
+    assert primed is not None
+    with pytest.raises(ValueError, match="must have the batch"):
+        group(data.clone().set("x", torch.randn(5, 6, 3, 3)))

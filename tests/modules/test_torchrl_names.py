@@ -54,13 +54,8 @@ OLD = {
 """Old forms of `…Module`, `NormalParamExtractor`, `QValueModule`, and names without a use of their own."""
 
 OPEN = {
-    *(
-        "ConsistentDropout",
-        "ConsistentDropoutModule",
-        "MultiStepActorWrapper",
-        "RandomPolicy",
-    ),
-    *("CrossCriticGroupSpec", "CrossGroupCritic", "QMixer", "VDNMixer"),
+    *("MultiStepActorWrapper",),
+    *("CrossCriticGroupSpec", "CrossGroupCritic"),
     *(
         "PercentileValueNorm",
         "RunningValueNorm",

@@ -119,6 +119,44 @@ def test_a_team_of_continuous_agents_trains_and_resumes(case: str, tmp_path: Pat
         assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == 300
 
 
+def test_networks_of_a_group_stand_on_a_trunk(tmp_path: Path) -> None:
+    """Both terms move it, and it sees each agent by itself."""
+    with imported(compiled_case(GOOD / "pipeline_of_agents_with_a_trunk").files, "generated", tmp_path):
+        module: Any = __import__("generated.main", fromlist=["Pushing"])
+        config = module.PushingConfig(total_frames=320, evaluate_every=320, evaluate_episodes=3)
+        first = [one.detach().clone() for one in module.Pushing(config).eyes.parameters()]
+        parts = module.train(config, folder=tmp_path / "run")
+        moved = [not torch.equal(one, now) for one, now in zip(first, parts.eyes.parameters(), strict=True)]
+        assert all(moved)
+        data = parts.eyes(parts.env.reset())
+        assert data["eyes_features"].shape == (8, 2, 32)
+        other = data.clone()
+        other["robot", "observation"][:, 1] += 1
+        assert torch.equal(parts.eyes(other)["eyes_features"][:, 0], data["eyes_features"][:, 0])
+
+
+def test_each_agent_of_a_group_has_a_memory_of_its_own(tmp_path: Path) -> None:
+    """Its state is carried from batch to batch, and the loss goes through sequences from the states that were stored."""
+    with imported(compiled_case(GOOD / "pipeline_of_agents_with_a_memory").files, "generated", tmp_path):
+        module: Any = __import__("generated.main", fromlist=["Pushing"])
+        parts = module.Pushing(module.PushingConfig(num_steps=6))
+        batches = iter(parts.collector)
+        first, second = next(batches), next(batches)
+        assert first["next", "memory_h"].shape == (8, 6, 2, 1, 16)
+        goes_on = ~first["next", "done"][:, -1, 0]
+        assert goes_on.any()
+        torch.testing.assert_close(second["memory_h"][goes_on, 0], first["next", "memory_h"][goes_on, -1])
+        assert not torch.equal(first["next", "memory_h"][:, -1, 0], first["next", "memory_h"][:, -1, 1])
+        with torch.no_grad():
+            parts.robot_estimator(second)
+            terms = parts.robot_loss(second)
+        assert terms["kl_approx"].abs() < 1e-5  # the log-probabilities are those that were stored
+        config = module.PushingConfig(total_frames=480, evaluate_every=480, evaluate_episodes=3)
+        trained = module.train(config, folder=tmp_path / "run")
+        before = module.Pushing(config).memory.state_dict()
+        assert any(not torch.equal(value, before[key]) for key, value in trained.memory.state_dict().items())
+
+
 @pytest.mark.slow
 def test_adversaries_learn_to_hunt(tmp_path: Path) -> None:
     """The policy that is drawn from, in a thousand episodes before and after few but large steps."""

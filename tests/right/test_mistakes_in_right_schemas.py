@@ -67,10 +67,20 @@ def whole_declarations(texts: dict[str, str]) -> dict[str, Data]:
 ALL = {f"{section}-{name}": (section, name, data) for _, section, name, data in declarations()}
 
 
+FUNCTIONS = {
+    name: function
+    for path, text in library_schemas().items()
+    if (root := parse_yaml(path, text, Sink())) is not None
+    for name, function in to_data(root).get("functions", {}).items()
+}
+"""Those of the library's files, which its losses call."""
+
+
 def codes(section: str, name: str, declared: Data) -> list[str]:
     """What the checker says of one declaration; nothing is generated."""
     sink = Sink()
-    root = from_python("x.py", {section: {name: declared}}, sink)
+    called = {word: FUNCTIONS[word] for word in FUNCTIONS if f"{word}(" in str(declared)}
+    root = from_python("x.py", {"functions": called, section: {name: declared}}, sink)
     assert root is not None
     file = load("x.py", root, sink)
     if file is not None:

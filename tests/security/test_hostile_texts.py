@@ -136,8 +136,16 @@ def test_every_text_field_is_tried() -> None:
 @cache
 def twins(place: Place) -> tuple[Compiled, ...]:
     """The output with harmless texts in the same place: a word, and what the document says."""
-    harmless = [place.put(around(place), "word"), *([around(place)] if place.added is None else [])]
-    return tuple(made for data in harmless if not errors(made := compiled(data)))
+    harmless = [compiled(place.put(around(place), "word"))]
+    if place.added is None:
+        harmless.append(as_declared(*place.path[:2]))
+    return tuple(made for made in harmless if not errors(made))
+
+
+@cache
+def as_declared(*path: str | int) -> Compiled:
+    """The output of what is around any place in a declaration."""
+    return compiled(around(Place(path, "")))
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -57,9 +57,26 @@ class Scales:
 
     def __init__(self, setup: Any) -> None:
         self.mass = float(setup.env.params.m)
+        assert "observation" in list(setup.env.full_observation_spec)  # it is complete
 
     def map(self, inputs: Any) -> Any:
         return made(self, inputs, "MassMap")(mass=torch.full((len(inputs.x), 1), self.mass))
+
+
+class ScalesThatMove(nn.Module):
+    """Reads a parameter of the environment, or the limit of an action, whenever it is called."""
+
+    def __init__(self, setup: Any) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(2.0))
+        self.env = (setup.env,) if setup.params.kept else setup.env
+
+    def map(self, inputs: Any) -> Any:
+        (env,) = self.env
+        mass = env.full_action_spec["action"].space.high if env.params is None else env.params.m
+        return made(self, inputs, "HeavyMap")(
+            weight=self.factor * torch.full((len(inputs.x), 1), float(mass))
+        )
 
 
 class Primitives(nn.Module):

@@ -239,7 +239,8 @@ def test_scaled_bounds_are_those_of_torchrl() -> None:
     from torchrl.data import Bounded as PeerBounded
     from torchrl.testing.mocking_classes import ContinuousActionVecMockEnv
 
-    for given in ({}, {"standard_normal": False}, {"loc": torch.tensor(0.5), "scale": torch.tensor(2.0)}):
+    numbers = {"loc": torch.tensor(0.5), "scale": torch.tensor(2.0)}
+    for given in ({}, {"standard_normal": False}, numbers, {**numbers, "standard_normal": False}):
         inner = ContinuousActionVecMockEnv(action_spec=PeerBounded(low=LOW, high=HIGH, shape=(3,)))
         theirs = torchrl_transforms.TransformedEnv(inner, torchrl_transforms.ActionScaling(**given))
         ours = TransformedEnv(Echo(action=box()), ActionScaling(**given))  # type: ignore[arg-type]

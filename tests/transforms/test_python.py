@@ -211,6 +211,29 @@ def test_a_class_that_reads_its_environment(generated: ModuleType) -> None:
         TransformedEnv(SerialEnv(2, Pendulum), generated.Mass()).reset()
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (4, 3), None])
+def test_a_class_reads_the_chain_that_it_is_part_of(
+    generated: ModuleType, batch: tuple[int, ...] | None
+) -> None:
+    if batch is None:
+        fused, chain = generated.WeighedGym(), Compose(generated.Heavy(), StepCounter())
+        dynamic = TransformedEnv(PendulumGym(), chain)
+    else:
+        fused = generated.Weighed(m=2.5, batch_size=batch)
+        chain = Compose(generated.Mass(), generated.Heavy(), StepCounter(20))
+        dynamic = TransformedEnv(Pendulum(m=2.5, batch_size=batch), chain)
+        assert fused.reset()["mass"].unique().tolist() == [2.5]
+    weight = 4.0 if batch is None else 5.0
+    for env in (fused, copy.deepcopy(fused), fused.to("cpu")):
+        assert env.rollout(3)["next", "weight"].unique().tolist() == [weight]
+    rollouts_alike((dynamic, fused), 30)
+
+
+def test_a_module_that_keeps_the_chain_as_its_own_submodule_is_refused(generated: ModuleType) -> None:
+    with pytest.raises(TypeError, match=r"Endless: .*ScalesThatMove is a submodule of the environment"):
+        generated.Endless()
+
+
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
 def test_a_class_makes_the_action(generated: ModuleType, batch: tuple[int, ...]) -> None:
     env = TransformedEnv(Pendulum(batch_size=batch), primitive := generated.Primitive(count=3))

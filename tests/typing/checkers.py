@@ -75,6 +75,8 @@ def each_project(checker: str, folder: Path) -> dict[str, Errors]:
     """
     projects = sorted(path.name for path in folder.iterdir())
     if checker == "mypy":
+        if len(projects) == 1:
+            return {projects[0]: mypy(folder / projects[0])}
         return _each_with_mypy(folder, projects)
     configuration = {"executionEnvironments": [{"root": name} for name in projects]}
     (folder / "pyrightconfig.json").write_text(json.dumps(configuration), encoding="utf-8")

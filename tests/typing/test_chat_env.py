@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support import generate
-from tests.typing.checkers import CHECKERS, Errors, each_project, marked, strict_pyright
+from tests.typing.checkers import CHECKERS, Errors, marked
+from tests.typing.projects import errors_of
 
 PROJECT = Path(__file__).parent / "chat_env"
 
@@ -32,10 +34,14 @@ WRONG_FUNCTIONS = {
 """What is replaced in the functions, by a name for it; the mistake is then where the generated module has one."""
 
 
-@pytest.fixture(scope="module")
-def files() -> dict[str, str]:
+def generated() -> dict[str, str]:
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROJECT.glob("*.yaml"))}
     return generate(texts, "chats_rl")
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return generated()
 
 
 def write(folder: Path, files: dict[str, str], functions: tuple[str, str] | None = None) -> None:
@@ -43,22 +49,30 @@ def write(folder: Path, files: dict[str, str], functions: tuple[str, str] | None
     if functions is not None:
         assert functions[0] in text
         text = text.replace(*functions)
-    (folder / "chats_rl").mkdir(parents=True)
+    (folder / "chats_rl").mkdir()
     (folder / "chats_user.py").write_text(text, encoding="utf-8")
     for path, module in files.items():
         (folder / "chats_rl" / path).write_text(module, encoding="utf-8")
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write each project: one with a program full of mistakes, and those with a wrong function."""
+
+    def write_program(folder: Path) -> None:
+        write(folder, generated())
+        shutil.copy(PROJECT / "wrong.py", folder)
+
+    wrong = {
+        name: lambda folder, change=change: write(folder, generated(), change)
+        for name, change in WRONG_FUNCTIONS.items()
+    }
+    return {"wrong_program": write_program, **wrong}
+
+
 @pytest.fixture(scope="module", params=CHECKERS)
-def errors(
-    request: pytest.FixtureRequest, files: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Errors]:
-    """What a checker says of each project: one with a program full of mistakes, and those with a wrong function."""
-    folder = tmp_path_factory.mktemp(request.param)
-    for name in ("wrong_program", *WRONG_FUNCTIONS):
-        write(folder / name, files, WRONG_FUNCTIONS.get(name))
-    shutil.copy(PROJECT / "wrong.py", folder / "wrong_program")
-    return each_project(request.param, folder)
+def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Errors]:
+    """What a checker says of each project."""
+    return errors_of("chat_env", request.param, tmp_path_factory)
 
 
 @pytest.mark.slow
@@ -77,9 +91,3 @@ def test_wrong_functions_are_found_in_the_generated_module(
     kind = {"s": "load", "r": "graded" if "Scores" in old else "exact", "t": "hint"}[name[0]]
     line = 1 + next(number for number, line in enumerate(text) if line.strip() == f"return {kind}")
     assert errors[name].get("chats_rl/chats.py", {}).keys() == {line}
-
-
-@pytest.mark.slow
-def test_it_passes_strict_pyright(files: dict[str, str], tmp_path: Path) -> None:
-    write(tmp_path, files)
-    assert strict_pyright(tmp_path) == {}

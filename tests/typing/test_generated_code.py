@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -18,7 +19,9 @@ from tensordict import TensorDict
 
 from tests.compiled_cases import GOOD, compiled_case
 from tests.support import generate, imported
+from tests.typing import test_chat_env
 from tests.typing.checkers import CHECKERS, marked, strict_pyright
+from tests.typing.projects import errors_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,13 +135,24 @@ def files() -> dict[str, str]:
     return generate({"envs.yaml": SCHEMA}, "unclean")
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write what was once unclean, with a program that uses it."""
+
+    def write_program(folder: Path) -> None:
+        write(generate({"envs.yaml": SCHEMA}, "unclean"), folder / "unclean")
+        write({"program.py": PROGRAM}, folder)
+
+    return {"unclean": write_program}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_it_is_clean(checker: str, files: dict[str, str], tmp_path: Path) -> None:
-    write(files, tmp_path / "unclean")
+def test_it_is_clean(checker: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     write({"program.py": PROGRAM}, tmp_path)
-    found = {file: set(lines) for file, lines in CHECKERS[checker](tmp_path).items()}
-    assert found == {"program.py": marked(tmp_path / "program.py")}
+    errors = errors_of("generated_code", checker, tmp_path_factory)["unclean"]
+    assert {file: set(lines) for file, lines in errors.items()} == {
+        "program.py": marked(tmp_path / "program.py")
+    }
 
 
 def test_data_types_are_there_at_run_time() -> None:
@@ -162,19 +176,26 @@ def test_data_types_are_there_at_run_time() -> None:
 
 @pytest.mark.slow
 def test_packages_pass_strict_pyright(files: dict[str, str], tmp_path: Path) -> None:
-    """The library, a project with classes of its own, what the cases generate, and what was once unclean."""
+    """The library, projects with classes and functions of their own, what the cases generate, what was once unclean."""
     ignore = shutil.ignore_patterns("__pycache__", "python_env*")
+    classes = (ROOT / "tests" / "transforms" / "python_classes.py").read_text(encoding="utf-8")
     shutil.copytree(ROOT / "generated" / "specgen_std", tmp_path / "specgen_std", ignore=ignore)
     shutil.copytree(ROOT / "examples" / "warehouse", tmp_path, ignore=ignore, dirs_exist_ok=True)
     for case in GOOD:
         # some are about classes and functions that do not exist
         absent = case.name in ("classes_in_chains", "models_by_factories", "language_models_in_bfloat16")
         if not case.name.startswith("python_env") and not absent:
-            write(compiled_case(case).files, tmp_path / case.name / "generated")
+            made = compiled_case(case).files
+            write(made, tmp_path / case.name / "generated")
+            if "tests.transforms.python_classes" in "".join(made.values()):
+                write({"tests/transforms/python_classes.py": classes}, tmp_path / case.name)
     write(files, tmp_path / "unclean")
     environments = [{"root": path.name} for path in tmp_path.iterdir() if (path / "generated").is_dir()]
     assert len(environments) > 15
-    found = strict_pyright(tmp_path, executionEnvironments=environments)
+    (tmp_path / "chat_env").mkdir()
+    test_chat_env.write(tmp_path / "chat_env", test_chat_env.generated())
+    environments.append({"root": "chat_env"})
+    found = strict_pyright(tmp_path, executionEnvironments=environments, ignore=["*/tests"])
     assert found == {}, json.dumps(found, indent=1)
 
 

@@ -6,23 +6,32 @@ A line that ends with `# E` must be an error, for mypy and for pyright; no other
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.typing.checkers import CHECKERS, Errors, marked
+from tests.typing.projects import errors_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = sorted(path.name for path in PROGRAMS.glob("*.py"))
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write all programs, as one project."""
+
+    def write(folder: Path) -> None:
+        for name in NAMES:
+            shutil.copy(PROGRAMS / name, folder)
+
+    return {"all": write}
+
+
 @pytest.fixture(scope="module", params=CHECKERS)
 def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Errors:
-    """One run of a checker over all programs, in a folder of their own."""
-    folder = tmp_path_factory.mktemp(request.param)
-    for name in NAMES:
-        shutil.copy(PROGRAMS / name, folder)
-    return CHECKERS[request.param](folder)
+    """What a checker says of all programs."""
+    return errors_of("programs", request.param, tmp_path_factory)["all"]
 
 
 def expected(name: str) -> set[int]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.typing.checkers import CHECKERS, Errors, each_project, marked
+from tests.typing.checkers import CHECKERS, Errors, marked
+from tests.typing.projects import errors_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "warehouse"
 WRONG = Path(__file__).parent / "python_env" / "wrong.py"
@@ -26,19 +29,24 @@ WRONG_CLASSES = {
 """What is replaced in a class that is no subclass of its Protocol, by a name for it."""
 
 
+def projects() -> dict[str, Callable[[Path], None]]:
+    """How to write each project: the example with a program full of mistakes, and with a wrong class."""
+
+    def write(folder: Path, name: str) -> None:
+        shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        replace(folder / "depot.py", RIGHT, ALONE)  # a class need not be a subclass of its Protocol
+        if name in WRONG_CLASSES:
+            replace(folder / "depot.py", *WRONG_CLASSES[name])
+        else:
+            shutil.copy(WRONG, folder)
+
+    return {name: partial(write, name=name) for name in ("wrong_program", *WRONG_CLASSES)}
+
+
 @pytest.fixture(scope="module", params=CHECKERS)
 def errors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Errors]:
-    """What a checker says of each project: the example with a program full of mistakes, and with a wrong class."""
-    folder = tmp_path_factory.mktemp(request.param)
-    for name in ("wrong_program", *WRONG_CLASSES):
-        project = folder / name
-        shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"))
-        replace(project / "depot.py", RIGHT, ALONE)  # a class need not be a subclass of its Protocol
-        if name in WRONG_CLASSES:
-            replace(project / "depot.py", *WRONG_CLASSES[name])
-        else:
-            shutil.copy(WRONG, project)
-    return each_project(request.param, folder)
+    """What a checker says of each project."""
+    return errors_of("python_env", request.param, tmp_path_factory)
 
 
 @pytest.mark.slow

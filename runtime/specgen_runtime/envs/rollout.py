@@ -114,6 +114,8 @@ def policy_function(env: EnvBase[Any], options: RolloutOptions) -> Callable[[Any
     """What writes the actions of a rollout into a root tensordict."""
     if options.policy is None:
         return env.rand_action
+    if callable(take_spec := getattr(options.policy, "set_action_spec_from_env", None)):
+        take_spec(env)
     act = as_policy(env._env_layout, options.policy, options.trust_policy)
     if options.auto_cast_to_device or options.policy_device is not None:
         return on_policy_device(act, options.policy, env.device, options.policy_device)

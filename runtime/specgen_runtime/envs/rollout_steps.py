@@ -93,9 +93,7 @@ class RolloutSteps:
         """
         env, options, rows = self.env, self.options, self.transitions
         ends = last and not options.goes_on
-        finished = self._finished if self._finished is not None and bool(self._finished.any()) else None
-        if finished is not None and env._steps_rows():
-            root.set("_step", ~finished)
+        finished = self._finished
         held = noted_versions(env._env_layout.reward_tensors, peek(rows[-1], "next")) if rows else []
         try:
             if ends or options.any_stops or options.all_stops:
@@ -113,6 +111,10 @@ class RolloutSteps:
         if options.all_stops:
             self._last = record
         self.over = last or self._ends(record)
+        if self._finished is not None and not bool(self._finished.any()):
+            self._finished = None
+        if self._finished is not None and following is not None and not self.over and env._steps_rows():
+            following.set("_step", ~self._finished)  # before the policy: it need not act for what is done
         if options.callback is not None and not self.over:
             options.callback(env, record)
         return following

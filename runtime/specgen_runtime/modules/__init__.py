@@ -10,6 +10,7 @@ from specgen_runtime.modules.actors import (
     ValueOperator,
 )
 from specgen_runtime.modules.additive_gaussian import AdditiveGaussianModule
+from specgen_runtime.modules.consistent_dropout import ConsistentDropout, ConsistentDropoutModule
 from specgen_runtime.modules.distributional_qvalue import (
     DistributionalDQNnet,
     DistributionalQValueActor,
@@ -42,6 +43,7 @@ from specgen_runtime.modules.networks.ddpg import DdpgCnnActor, DdpgCnnQNet, Ddp
 from specgen_runtime.modules.networks.dueling import DuelingCnnDQNet, DuelingMlpDQNet
 from specgen_runtime.modules.networks.init import orthogonal
 from specgen_runtime.modules.networks.layers import OneHot, SquashDims, Squeeze2dLayer, SqueezeLayer
+from specgen_runtime.modules.networks.mixers import Mixer, QMixer, VDNMixer
 from specgen_runtime.modules.networks.mlp import MLP
 from specgen_runtime.modules.networks.multi_agent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase
 from specgen_runtime.modules.networks.noisy import NoisyLazyLinear, NoisyLinear, reset_noise
@@ -50,6 +52,7 @@ from specgen_runtime.modules.normalizers import PopArtValueNorm, RunningMeanStd
 from specgen_runtime.modules.ornstein_uhlenbeck import OrnsteinUhlenbeckProcessModule
 from specgen_runtime.modules.qvalue import QValueActor, QValueModule
 from specgen_runtime.modules.qvalue_networks import as_qvalue_ensemble, as_qvalue_network
+from specgen_runtime.modules.random_policy import RandomPolicy
 from specgen_runtime.modules.recurrent.cells import GRUCell, LSTMCell
 from specgen_runtime.modules.recurrent.gru import GRUModule
 from specgen_runtime.modules.recurrent.lstm import LSTMModule
@@ -77,6 +80,8 @@ __all__ = [
     "Autocast",
     "BatchRenorm1d",
     "Categorical",
+    "ConsistentDropout",
+    "ConsistentDropoutModule",
     "Conv3dNet",
     "ConvNet",
     "DdpgCnnActor",
@@ -102,6 +107,7 @@ __all__ = [
     "MakesLayers",
     "MaskedCategorical",
     "MaskedOneHotCategorical",
+    "Mixer",
     "MultiAgentConvNet",
     "MultiAgentMLP",
     "MultiAgentNetBase",
@@ -115,8 +121,10 @@ __all__ = [
     "OrnsteinUhlenbeckProcessModule",
     "PopArtValueNorm",
     "ProbabilisticActor",
+    "QMixer",
     "QValueActor",
     "QValueModule",
+    "RandomPolicy",
     "ReparamGradientStrategy",
     "RunningMeanStd",
     "SafeModule",
@@ -131,6 +139,7 @@ __all__ = [
     "TanhNormal",
     "TruncatedNormal",
     "Trunk",
+    "VDNMixer",
     "ValueOperator",
     "VmapModule",
     "action_index",

@@ -32,9 +32,8 @@ class NormStatistics:
             RuntimeError: of one of them nothing has been seen.
         """
         norm = cast("LearningTransform[Any, Any]", self)
-        norm = (
-            norm if norm.container is not None else norm.clone()
-        )  # whose keys follow from those that were given
+        if norm.container is None:
+            norm = norm.clone()  # whose keys are those that were given
         eps = cast("Any", self).eps
         found: list[tuple[NestedKey, NestedKey, Tensor, Tensor]] = []
         for row in norm.keys:
@@ -65,14 +64,15 @@ class NormStatistics:
         Raises:
             RuntimeError: nothing has been seen.
         """
-        learned = {key: (mean, deviation) for key, _, mean, deviation in self._learned()}
+        learned = self._learned()
+        by_key = {key: (mean, deviation) for key, _, mean, deviation in learned}
 
         def original(_: NestedKey, key: NestedKey, value: Tensor) -> Tensor:
-            mean, deviation = learned[key]
+            mean, deviation = by_key[key]
             return (value.to(torch.float64) * deviation + mean).to(value.dtype)
 
         tensordict = tensordict.copy()
-        map_moments(tensordict, [(out, key) for key, out, _, _ in self._learned()], original)
+        map_moments(tensordict, [(out, key) for key, out, _, _ in learned], original)
         return tensordict
 
     def to_observation_norm(self) -> FixedNorm | Compose:

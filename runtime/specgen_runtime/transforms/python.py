@@ -176,7 +176,8 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
         Raises:
             RuntimeError: there is none, or it is a batch of environments in workers.
         """
-        env: Any = self.parent
+        chain: Any = self.__dict__.get("_chain")
+        env: Any = self.parent if chain is None else chain
         if env is None:
             raise RuntimeError(f"{type(self).__name__} reads its environment, and is part of none")
         while hasattr(env, "base_env"):
@@ -269,9 +270,19 @@ class PythonTransform(GeneratedTransform[Row, InverseRow]):
 
 
 def python_object(owner: nn.Module, name: str, transform: PythonTransform[Any, Any]) -> ObjectOfRows:
-    """The class behind a transform as a chain calls it; an `nn.Module` is a submodule of the chain."""
+    """The class behind a transform as a chain calls it; an `nn.Module` is a submodule of the chain.
+
+    Raises:
+        TypeError: it is a module, and keeps the chain, which it reads, as a submodule.
+    """
+    transform.__dict__["_chain"] = owner  # the environment of a class that reads one
     made = transform.object_of_rows(type(owner).__name__)
     if isinstance(made.python, nn.Module):
+        if any(module is owner for module in made.python.modules()):
+            raise TypeError(
+                f"{type(owner).__name__}: {transform._python_class} is a submodule of the environment, and keeps that as a "
+                "submodule of its own: keep what it needs of it, or `(setup.env,)`"
+            )
         device: torch.device | None = getattr(owner, "_device", None)  # of environments
         owner.add_module(name, made.python if device is None else made.python.to(device))
     return made

@@ -86,7 +86,14 @@ class Binder:
         dropped = self._dropped_roles(instance)
         rows = self._rows(instance, arguments, dropped)
         check_policy_states(instance, rows, dropped, self.policy_states, span, self.sink)
-        inverse = InverseBinder(instance, arguments, self.state, self.keys, span, self.sink)
+        going = {
+            entry.dotted
+            for row in rows
+            for name, entry in row.inputs.items()
+            if name.partition(".")[0] in dropped
+        }
+        changed = going | self.state.written_keys.last_writers.keys()
+        inverse = InverseBinder(instance, arguments, self.state, self.keys, changed, span, self.sink)
         inverse_rows = inverse.rows(before)
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]

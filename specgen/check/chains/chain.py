@@ -161,8 +161,4 @@ def _refusal(transform: CheckedTransform, span: Span) -> Diagnostic | None:
         message = f"`{transform.name}` computes something of recorded data only"
         help = "leave it out of the chain, and call it on rollouts"
         return offline_rules.ONLY_OFFLINE.at(span, message, help=help)
-    if transform.python is not None and transform.python.reads_env:
-        message = f"`{transform.name}` reads the environment, which chains can't do yet"
-        help = f"put it around the chain: TransformedEnv(…, {transform.name}(…))"
-        return schema_rules.NOT_AVAILABLE.at(span, message, help=help)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -22,8 +22,8 @@ from specgen.check.transforms.model import CheckedTransform, driver_of
 from specgen.check.transforms.per_env import rows_of_their_own
 from specgen.diagnostics import Note, Sink, Span
 from specgen.diagnostics.rules import flow as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.diagnostics.rules import transform_language as language_rules
+from specgen.diagnostics.rules import transforms as transform_rules
 from specgen.expr import ANYTHING, Binding, Interval, SpecType, Symbol, Type, infer
 from specgen.expr.sizes import Dim, Rest
 from specgen.expr.spec_limits import Bound, flatten
@@ -40,6 +40,7 @@ class InverseBinder:
         arguments: what the chain gives it.
         state: the keys at the present position.
         keys: finds the keys that roles stand for.
+        changed: the keys that it, or a transform before it, writes or drops.
         span: where the transform stands.
         sink: takes every mistake.
         present: the actions behind it, as far as they are known.
@@ -49,6 +50,7 @@ class InverseBinder:
     arguments: Arguments
     state: Position
     keys: KeyFinder
+    changed: Collection[str]
     span: Span
     sink: Sink
     present: set[str] = field(default_factory=set)
@@ -61,15 +63,26 @@ class InverseBinder:
         """
         found: list[Row] = []
         for inputs in self._repetitions():
-            if any(self._refused(entry) for entry in inputs.values()):
-                continue
-            found.append(Row(inputs, {}))
+            states = [entry for entry in inputs.values() if entry.role != "action"]
+            if (shown := next((one for one in states if one.dotted not in self.changed), None)) is not None:
+                self._shown_as_it_is(shown)
+            elif 0 < len(states) < len(inputs):
+                self._with_an_action(states[0])
+            else:
+                found.append(Row(inputs, {}))
         outputs = [o for o in self.transform.written(inverse=True) if o.exists(self.instance.params)]
         if len(self.sink) + len(self.keys.missing) > faults or not self._keys_fit(found, outputs):
             return []
         names = iter(self.arguments.lists.get("out_keys_inv") or ())
         self.present = self.state.actions.keys() - {e.dotted for row in found for e in row.inputs.values()}
-        made = [self._row(row, outputs, names) for row in found]
+        made: list[Row | None] = []
+        for row in found:
+            first = next(iter(row.inputs.values()))
+            if first.role == "action":
+                made.append(self._row(row, outputs, names))
+                continue
+            for output in outputs:  # the environment reads its own state, which is kept beside what is shown
+                self._key(output, first, names)
         return [row for row in made if row is not None]
 
     @property
@@ -121,16 +134,25 @@ class InverseBinder:
                 row |= dict(zip((role.name,), found, strict=False))
         return rows
 
-    def _refused(self, entry: Entry) -> bool:
-        if entry.role != "action":
-            self.sink.add(
-                schema_rules.NOT_AVAILABLE.at(
-                    self.span,
-                    f"`{self.transform.name}` inverts the state `{entry.dotted}`; in a chain only actions can be inverted yet",
-                    help="declare the state as float32, or use the dynamic class in a TransformedEnv",
-                )
+    def _shown_as_it_is(self, entry: Entry) -> None:
+        """Report the inverse of a state that nothing shows otherwise; of others the environment keeps its own."""
+        self.sink.add(
+            transform_rules.STATE_INVERTED.at(
+                self.span,
+                f"`{self.transform.name}` inverts the state `{entry.dotted}`, which is shown as it is",
+                help=f"let it, or a transform before it, write `{entry.dotted}` or drop it; or leave it out of `in_keys_inv`",
             )
-        return entry.role != "action"
+        )
+
+    def _with_an_action(self, entry: Entry) -> None:
+        """Report an inverse of actions that computes a state, too."""
+        self.sink.add(
+            transform_rules.STATE_INVERTED.at(
+                self.span,
+                f"`{self.transform.name}` computes the state `{entry.dotted}` together with an action",
+                help="declare an inverse of the action alone",
+            )
+        )
 
     def _keys_fit(self, rows: Sequence[Row], outputs: Sequence[Output]) -> bool:
         out_keys = self.arguments.lists.get("out_keys_inv")

@@ -16,7 +16,6 @@ from specgen.diagnostics import Note, Sink, Span, suggestion
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
-from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline_networks import NetworkBody
 
@@ -110,6 +109,11 @@ class LayersReader:
             precision=self.file.module.pipelines[self.path[1]].precision,
         )
 
+    @property
+    def _observation(self) -> str:
+        """The entry that networks read where nothing is said."""
+        return "observation" if self.group is None else f"{self.group.name}.observation"
+
     def _span(self, name: str, *field: str | int) -> Span:
         return self.file.key_span(*self.path, "networks", name, *field)
 
@@ -119,10 +123,7 @@ class LayersReader:
         if body.cnn is not None:
             message = f"`{name}` reads features of `{body.trunk}`, which are no images"
             self.sink.add(layer_rules.TRUNK.at(span, message, help="put `cnn` into the trunk"))
-        elif self.group is not None:
-            message = f"trunks of the networks of `{self.group.name}` are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message))
-        return body.cnn is None and self.group is None
+        return body.cnn is None
 
     # ------------------------------------------------------------------ what is read
 
@@ -145,7 +146,7 @@ class LayersReader:
             found.append(known[key])
         if not body.in_:
             if usual is None:
-                usual = [known["observation"]] if "observation" in known else self.observed(body)
+                usual = [known[self._observation]] if self._observation in known else self.observed(body)
             found = list(usual)
             if trunk is not None:
                 found = [entry for entry in found if entry.role == "action"]
@@ -207,10 +208,6 @@ class LayersReader:
     ) -> bool:
         """Whether a recurrent layer reads one vector only."""
         count = 1 if own is not None else len(inputs) + (trunk is not None)
-        if self.group is not None:
-            message = f"recurrent networks of `{self.group.name}` are not available yet"
-            self.sink.add(schema_rules.NOT_AVAILABLE.at(self._span(name), message))
-            return False
         if count > 1:
             read = ", ".join([*(entry.dotted for entry in inputs)] + ([] if trunk is None else [trunk.name]))
             message = f"the recurrent layer of `{name}` reads one vector, and here are several: {read}"
@@ -241,11 +238,12 @@ class LayersReader:
             message = f"`{name}` has one recurrent layer"
             help = "leave one out, or put it into a trunk of its own"
             self.sink.add(rules.CHOICE.at(self._span(name, "lstm"), message, help=help))
+        agents = None if self.group is None else self.group.size
         if body.gru is not None:
             size = self._size(name, body.gru, "gru")
-            return None if size is None else Recurrence("gru", size)
+            return None if size is None else Recurrence("gru", size, agents)
         size = None if body.lstm is None else self._size(name, body.lstm, "lstm")
-        return None if size is None else Recurrence("lstm", size)
+        return None if size is None else Recurrence("lstm", size, agents)
 
     def _own(self, name: str, body: NetworkBody) -> OwnLayers | None:
         """Layers of a Python class."""

@@ -34,10 +34,11 @@ class OwnLayers:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A recurrent layer, with the size of its state and of what it gives."""
+    """A recurrent layer, with the size of its state and of what it gives; each of so many agents has a state of its own."""
 
     kind: Literal["gru", "lstm"]
     size: int | Setting
+    agents: int | None = None
 
     @property
     def states(self) -> tuple[str, ...]:

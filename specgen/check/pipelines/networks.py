@@ -306,6 +306,14 @@ class NetworkReader:
                 self._numbers_of(name, body).no_support()
                 return None
             return QValueHead(action, self._mask(action)), action.spec.classes
+        if self.loss.group is not None:
+            span = self.file.key_span(*self.path, "networks", name)
+            message = (
+                f"distributions of the values of actions of `{self.loss.group.name}` are not available yet"
+            )
+            help = "take `DQNLoss`, which learns their means, and leave out `support`"
+            self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, help=help))
+            return None
         support = self._numbers_of(name, body).support()
         if support is None:
             return None

@@ -246,9 +246,13 @@ class _Pipeline:
         roles = {name for one in arguments for name in names_of(one)}
         reader = TrunkReader(self.file, self.path, pipeline, env, roles, self.module, self.numbers, self.sink)
         declared = assigned(self.file, self.path, pipeline.networks, arguments, reader.names, self.sink)
-        trunks = reader.trunks()
         if declared is None:
             return None
+        trunks = reader.trunks(
+            (one.group, name)
+            for one, names in zip(arguments, declared, strict=True)
+            for name in names.values()
+        )
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(

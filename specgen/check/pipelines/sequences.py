@@ -89,6 +89,10 @@ def check_whole_rows(
     size, count = data.minibatch_size, data.minibatches
     near = 1 if size is None else nearest_divisor(envs, size.default / steps)
     help = f"write {near * steps}, {near} of the {envs} {rows}"
+    said = size or count
+    for item in sink.items:  # what divides rows divides frames: that they don't is the same mistake
+        if said is not None and item.span == said.span and item.code == number_rules.DOES_NOT_FIT.code:
+            sink.remove(item)
     if size is not None and size.default % steps:
         message = f"minibatches of {size.default} frames tear {torn} apart"
         sink.add(rule.at(size.span, message, notes=notes, help=help))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from specgen.check.model import AgentGroup
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk, state_keys
@@ -52,10 +53,17 @@ class TrunkReader:
         self.file, self.path, self.pipeline, self.env, self.sink = file, path, pipeline, env, sink
         self.numbers, self.names = numbers, trunk_names(pipeline, roles)
         self.found: dict[str, PipelineTrunk] = {}
-        self._layers = LayersReader(file, path, env, None, self.found, module, numbers, sink)
+        self.module = module
 
-    def trunks(self) -> dict[str, PipelineTrunk]:
-        """The trunks that are sound, by name; what is wrong with others is reported."""
+    def trunks(self, of_losses: Iterable[tuple[AgentGroup | None, str]]) -> dict[str, PipelineTrunk]:
+        """The trunks that are sound, by name; what is wrong with others is reported.
+
+        Args:
+            of_losses: the networks of losses, each with the group of agents that it is of.
+        """
+        groups = self._groups(of_losses)
+        if groups is None:
+            return self.found
         for name, body in self.pipeline.networks.items():
             if body.trunk is not None and body.trunk not in self.names:
                 self._report_unknown(name, body.trunk)
@@ -69,11 +77,30 @@ class TrunkReader:
                 self.sink.add(rules.TRUNK.at(span, message, help="let one of them read the data itself"))
                 return self.found
             for name in ready:
-                made = self._trunk(name, self.pipeline.networks[name])
+                made = self._trunk(name, self.pipeline.networks[name], groups.get(name))
                 if made is not None:
                     self.found[name] = made
             left = [name for name in left if name not in ready]
         return self.found
+
+    def _groups(
+        self, of_losses: Iterable[tuple[AgentGroup | None, str]]
+    ) -> dict[str, AgentGroup | None] | None:
+        """The group of agents that each trunk is of; None after reporting one that is of two."""
+        found: dict[str, tuple[AgentGroup | None, str]] = {}
+        for group, user in of_losses:
+            name, seen = self.pipeline.networks[user].trunk, set[str]()
+            while name in self.names and name not in seen:
+                other, first = found.setdefault(name, (group, user))
+                if other != group:
+                    span = self.file.key_span(*self.path, "networks", name)
+                    message = f"`{first}` and `{user}` stand on `{name}`, and each group observes by itself"
+                    help = "give the networks of each group a trunk of their own"
+                    self.sink.add(rules.TRUNK.at(span, message, help=help))
+                    return None
+                seen.add(name)
+                name = self.pipeline.networks[name].trunk
+        return {name: group for name, (group, _) in found.items()}
 
     def _report_unknown(self, name: str, trunk: str) -> None:
         span = self.file.span(*self.path, "networks", name, "trunk")
@@ -86,7 +113,7 @@ class TrunkReader:
             help = suggestion(trunk, others) or f"declare it: `networks: {{{trunk}: {{mlp: [64]}}}}`"
         self.sink.add(rules.TRUNK.at(span, message, help=help))
 
-    def _trunk(self, name: str, body: NetworkBody) -> PipelineTrunk | None:
+    def _trunk(self, name: str, body: NetworkBody, group: AgentGroup | None) -> PipelineTrunk | None:
         for field in _OF_HEADS:
             if getattr(body, field):
                 span = self.file.key_span(*self.path, "networks", name, "in" if field == "in_" else field)
@@ -100,7 +127,11 @@ class TrunkReader:
             self.sink.add(rules.TRUNK.at(span, f"a trunk is of no loss, and `{name}` names one in front"))
             return None
         own = NetworkNumbers(self.file, self.path, name, body, "", self.numbers, self.sink)
-        layers = self._layers.layers(name, body, None, own)
+        reader = LayersReader(
+            *(self.file, self.path, self.env.of_agent(group), group, self.found, self.module, self.numbers),
+            self.sink,
+        )
+        layers = reader.layers(name, body, None, own)
         if layers is None:
             return None
         made = PipelineTrunk(name, layers, " ".join(body.doc.split()), span)

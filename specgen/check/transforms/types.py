@@ -192,6 +192,10 @@ def _with_image(output: Output, sections: Mapping[Phase, SectionResult]) -> Outp
     return replace(output, image=image, values=values, source=source)
 
 
+_WRAPPERS = {"spread", "cast"}
+"""What several values may be wrapped in before a function takes them."""
+
+
 def joins_only(transform: CheckedTransform, role: Role) -> bool:
     """Whether a role of several keys stands in `concat` only, where single numbers are vectors of one."""
     return taken_by(transform, role) == {"concat"}
@@ -206,9 +210,10 @@ def taken_by(transform: CheckedTransform, role: Role) -> set[str]:
         for one in statements
         for node in one.typed.nodes()
         for arg in node.args
-        if any(part.several and _stands_for(part, role) for part in (arg, *arg.args))
+        for part in (arg, *(arg.args if arg.op in _WRAPPERS else ()))
+        if part.several and _stands_for(part, role)
     }
-    return names - {"spread", "cast"}
+    return names - _WRAPPERS
 
 
 def _stands_for(several: Typed, role: Role) -> bool:

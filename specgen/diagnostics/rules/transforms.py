@@ -139,3 +139,22 @@ map: {scaled: 2 * x}
 """,
     without="A keyword of the class that does nothing.",
 )
+
+STATE_INVERTED = Rule(
+    "SG368",
+    "inverse of a state that a chain has no use for",
+    """\
+Where a transform writes or drops a state of the environment, a chain keeps the environment's own beside what is shown,
+below `_carry`, and steps from that: an inverse of it is not needed, and not computed. Where none does, the state that
+is shown is the environment's own, and there is nothing that an inverse could be computed of.
+
+```yaml
+transforms: [{RenameTransform: {in_keys: [], out_keys: [], in_keys_inv: [x], out_keys_inv: [y]}}]
+```
+
+```yaml
+transforms: [{RenameTransform: {in_keys: [x], out_keys: [y], in_keys_inv: [x], out_keys_inv: [y]}}]
+```
+""",
+    without="KeyError at the first step: no reset returns what the environment's state would be computed of.",
+)

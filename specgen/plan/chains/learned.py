@@ -65,9 +65,8 @@ def _arguments(instance: Instance) -> Iterator[Code]:
             code = value_code(value)
             yield using(f"{param.name}={code}", *code.uses)
     listed = [role for role in transform.forward if role.listed]
-    if len(listed) == 1 or (
-        listed and "in_keys" in instance.arguments
-    ):  # else several have defaults of their own
+    # Several of them have defaults of their own where nobody says `in_keys`.
+    if len(listed) == 1 or (listed and "in_keys" in instance.arguments):
         lead = transform.driver(inverse=False)
         yield using(f"in_keys={_keys(_taken(instance, lead if lead in listed else listed[0]))}")
     for role in transform.forward:

@@ -45,10 +45,10 @@ def _finish(pipeline: CheckedPipeline) -> Callable[[PipelineEnv, Code], Code]:
                 f"TransformedEnv({made}, InitTracker())", *made.uses, "TransformedEnv", "InitTracker"
             )
         if recurrent:
-            (network,) = pipeline.acting.networks
-            made = using(
-                f"with_primers({made}, self.{acting}{network.attribute})", *made.uses, "with_primers"
-            )
+            for network in pipeline.acting.networks:
+                if are_recurrent([network]):
+                    part = f"self.{acting}{network.attribute}"
+                    made = using(f"with_primers({made}, {part})", *made.uses, "with_primers")
         return made
 
     return finished

@@ -188,6 +188,7 @@ def _recurrent(
     uses.add(made)
     words = [f"input_size={size}", f"hidden_size={_number(recurrence.size)}"]
     words += [f"in_keys=[{', '.join((read, *states))}]", f"out_keys=[{', '.join((write, *after))}]"]
+    words += [] if recurrence.agents is None else [f"agents={recurrence.agents}"]
     return f"{made}({', '.join(words)})"
 
 

@@ -54,7 +54,7 @@ class KLPenalty(Transform):
         horizon: over how many conversations `coeff` follows.
 
     Attributes:
-        coeff: a buffer, float32 scalar.
+        coeff: a buffer, float32 scalar. A number that is assigned to it is held in it.
         metrics: of the last data: the mean (``kl``) and the largest (``kl_max``) of scored tokens, or of answers
             (`level`), and the fraction whose log-ratio was out of bounds (``kl_clipped``); scalars.
 
@@ -83,10 +83,6 @@ class KLPenalty(Transform):
     ) -> None:
         super().__init__()
         check_estimator(estimator, self.knows_distributions)
-        if coeff < 0:
-            raise ValueError(f"coeff={coeff}: a negative coefficient rewards distance from the reference")
-        if not math.isfinite(coeff):
-            raise ValueError(f"coeff={coeff}: rewards would not be finite")
         for name, value in (("bound", bound), ("horizon", horizon)):
             if not value > 0:
                 raise ValueError(f"{name} is above 0, got {value}")
@@ -101,8 +97,14 @@ class KLPenalty(Transform):
         self.estimator: Estimator = estimator
         self.bound, self.check_finite = bound, check_finite
         self.target_kl, self.horizon = target_kl, horizon
-        self.register_buffer("coeff", torch.tensor(float(coeff)))
+        self.register_buffer("coeff", torch.tensor(_checked_coefficient(coeff)))
         self.metrics: dict[str, Tensor] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "coeff" and "coeff" in self._buffers and not isinstance(value, Tensor):
+            self.coeff.fill_(_checked_coefficient(value))
+        else:
+            super().__setattr__(name, value)
 
     def penalise(
         self,
@@ -221,6 +223,15 @@ def _padded_rows(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 def _sizes(value: Any) -> list[int]:
     return list(value.shape) if isinstance(value, Tensor) else [len(row) for row in value]
+
+
+def _checked_coefficient(value: float) -> float:
+    """The coefficient of a penalty; ValueError for a negative one, and for one that is not finite."""
+    if value < 0:
+        raise ValueError(f"coeff={value}: a negative coefficient rewards distance from the reference")
+    if not math.isfinite(value):
+        raise ValueError(f"coeff={value}: rewards would not be finite")
+    return float(value)
 
 
 class KLComputation(KLPenalty):

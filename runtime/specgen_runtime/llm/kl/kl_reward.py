@@ -245,6 +245,15 @@ class KLRewardTransform(HereOrInActors, KLPenalty):
         self.reward_keys = reads[0], writes[0]
         self.in_keys, self.out_keys = reads, writes
 
+    @property
+    def coef(self) -> Tensor:
+        """The coefficient of the penalty in the reward, float32 scalar; a number can be assigned."""
+        return self.coeff
+
+    @coef.setter
+    def coef(self, value: float) -> None:
+        self.coeff = value  # type: ignore[assignment]  # a number is held in the buffer
+
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         log_probs = rows_at(tensordict, self.log_prob_key)
         if log_probs is None:

@@ -165,6 +165,26 @@ class RetrieveLogProb(Transform):
         self.models = ScoringModels({"model": model}, which=which, detach=detach)
         self.in_keys = [model.input_key]
 
+    @property
+    def model(self) -> TransformersWrapper:
+        """The model, as it scores."""
+        return self.models.models["model"]
+
+    @property
+    def assistant_only(self) -> bool:
+        """Whether only the assistant's tokens have a log-probability."""
+        return self.models.which.assistant_only
+
+    @property
+    def detach(self) -> bool:
+        """Whether there are no gradients."""
+        return self.models.detach
+
+    @property
+    def log_probs_full_key(self) -> NestedKey:
+        """Where log-probabilities are written."""
+        return self.out_keys[0]
+
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         scores = self.models.score(tensordict)
         padded = self.models.row_layout().pad_output

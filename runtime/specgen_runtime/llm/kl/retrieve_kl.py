@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal, Unpack
 
 from tensordict import TensorDictBase
+from torch import Tensor
 
 from specgen_runtime.llm.kl.kl_penalty import KLPenalty
 from specgen_runtime.llm.kl.log_probs import moment_after, put_rows, row_specs, zero_rows
@@ -202,6 +203,15 @@ class RetrieveKL(HereOrInActors, Compose):
         found = self[0]
         assert isinstance(found, _ModelsKL)
         return found
+
+    @property
+    def coeff(self) -> Tensor:
+        """The coefficient of the penalty in the reward, float32 scalar; a number can be assigned."""
+        return self.penalty.coeff
+
+    @coeff.setter
+    def coeff(self, value: float) -> None:
+        self.penalty.coeff = value  # type: ignore[assignment]  # a number is held in the buffer
 
     def update_weights(
         self,

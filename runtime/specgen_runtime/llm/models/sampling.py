@@ -211,6 +211,7 @@ def generate_answers(
     scorable: bool = True,
     max_rows: int | None = None,
     autocast: torch.dtype | None = None,
+    asked: Sequence[bool] | None = None,
 ) -> Answers:
     """Return answers to prompts, those to one prompt behind each other.
 
@@ -225,6 +226,8 @@ def generate_answers(
         scorable: whether only what a scorer can repeat may change the logits.
         max_rows: how many answers are made at once; None for all.
         autocast: the precision of what is before the head; None for that of the parameters.
+        asked: of each prompt, whether anybody reads the answers; those to others are one token, which the model does not
+            make. None for all.
 
     Raises:
         ValueError: a prompt has no token, or `GenerationSettings.configuration` refuses the settings.
@@ -234,7 +237,9 @@ def generate_answers(
         raise ValueError(f"the prompts of the rows {empty} have no token: there is nothing to go on from")
     processors = import_extra("transformers.generation.logits_process", "language models", "llm")
     config = settings.configuration(model, pad, scorable=scorable)
-    repeated = [prompt for prompt in prompts for _ in range(settings.num_samples or 1)]
+    asked = [True] * len(prompts) if asked is None else asked
+    wanted = [prompt for prompt, one in zip(prompts, asked, strict=True) if one]
+    repeated = [prompt for prompt in wanted for _ in range(settings.num_samples or 1)]
     step = max_rows or max(1, len(repeated))
     answers = Answers([], [], [])
     with evaluating(model), autocasting(model, output_head(model), autocast):
@@ -262,7 +267,23 @@ def generate_answers(
                 answers.tokens.append(new[row, :end].to(home))
                 answers.log_probs.append(log_probs[row, :end].to(home))
                 answers.is_complete.append(bool(stops[row, end - 1]))
-    return answers
+    if all(asked):
+        return answers
+    token = (settings.stop or (pad,))[0]
+    return _between(answers, prompts, asked, settings.num_samples or 1, token)
+
+
+def _between(
+    answers: Answers, prompts: Sequence[Tensor], asked: Sequence[bool], samples: int, token: int
+) -> Answers:
+    """Answers with those to prompts that were not asked for between them: one token, of log-probability 0."""
+    made = zip(*answers, strict=True)
+    rows: list[tuple[Tensor, Tensor, bool]] = []
+    for prompt, one in zip(prompts, asked, strict=True):
+        nothing = prompt.new_full((1,), token), torch.zeros(1, device=prompt.device), True
+        rows += [next(made) if one else nothing for _ in range(samples)]
+    tokens, log_probs, complete = zip(*rows, strict=True)
+    return Answers([*tokens], [*log_probs], [*complete])
 
 
 class _Recorder:

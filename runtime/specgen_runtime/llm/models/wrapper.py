@@ -49,8 +49,8 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
     ``log_probs.response`` besides, and the conversations or texts with their answers; ``log_probs.full`` and the
     assistant's mask are of the answer alone then: what was sampled.
 
-    It draws from its attribute `generator`, where that is set, else from torch's default one; under
-    `set_exploration_type("deterministic")`, as evaluations are, each token is the likeliest.
+    It draws from its attribute `generator`, else from torch's default one; under `set_exploration_type("deterministic")`, as
+    evaluations are, each token is the likeliest. It generates nothing for rows that ``"_step"`` says do not step.
 
     Args:
         model: the model, or a path that `load_model` takes; the tokenizer is that of the path, then, unless given.
@@ -145,9 +145,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         verify_head: Literal["once", "always"] = "once",
         autocast: torch.dtype | None = None,
     ) -> None:
-        given = {
-            name: value for name, value in locals().items() if name not in ("self", "model", "__class__")
-        }
+        given = {key: value for key, value in locals().items() if key not in ("self", "model", "__class__")}
         super().__init__()
         model, tokenizer = load_pair(model, tokenizer, needs_tokenizer=input_mode in ("history", "text"))
         given["tokenizer"] = tokenizer
@@ -253,6 +251,11 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
         return made
 
     @property
+    def generate_kwargs(self) -> dict[str, Any]:
+        """How it generates, as it was said; `get_new_version(generate_kwargs=...)` generates otherwise."""
+        return dict(self._given["generate_kwargs"] or {})
+
+    @property
     def scorer(self) -> Scorer:
         """What scores tokens with the model, found by a probe when it is first asked for."""
         if self._scorer is None or not self._scorer.is_of(self.model):
@@ -339,6 +342,7 @@ class TransformersWrapper(TensorDictModuleBase):  # type: ignore[misc]
                 scorable=self.return_log_probs,
                 max_rows=self.max_batch_size,
                 autocast=self.autocast,
+                asked=None if (steps := data.get("_step", None)) is None else steps.flatten().tolist(),
             )
 
         def repeated(rows: Sequence[T]) -> list[T]:

@@ -42,6 +42,7 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         python_based: bool,
         recurrent_backend: Backend,
         default_recurrent_mode: bool | None,
+        agents: int | None,
     ) -> None:
         super().__init__()
         name, n = type(self).__name__, len(self._states)
@@ -71,6 +72,9 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         self.python_based = python_based
         self.recurrent_backend = recurrent_backend
         self._recurrent_mode = default_recurrent_mode
+        if agents is not None and agents < 1:
+            raise ValueError(f"agents of {name} must be at least 1, got {agents}")
+        self.agents = agents
 
     @property
     @abstractmethod
@@ -122,7 +126,7 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         layers = self.rnn.num_layers * (2 if self.rnn.bidirectional else 1)
         dtype = next(self.rnn.parameters()).dtype
         specs: dict[Any, Unbounded] = {
-            key: Unbounded(shape=(layers, size), dtype=dtype)
+            key: Unbounded(shape=(*self._group, layers, size), dtype=dtype)
             for key, size in zip(keys, state_sizes(self.rnn), strict=True)
         }
         return TensorDictPrimer(specs, expand_specs=True)
@@ -145,28 +149,49 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError(
                 f"{name} reads sequences, so the tensordict needs time as its last batch dimension"
             )
-        rows = (batch[:-1], batch[-1]) if sequences else (batch, 1)
-        shape = (int(torch.Size(rows[0]).numel()), rows[1])
-        inputs = self._read(tensordict, 0, "the input", 1)
-        inputs = inputs.reshape(*shape, inputs.shape[-1])
-        starts = self._starts(tensordict).reshape(shape)
-        states = self._read_states(tensordict, shape)
+        inputs = self._by_row(self._read(tensordict, 0, "the input", 1), batch, sequences)
+        starts = self._starts(tensordict).reshape((*batch, *(1 for _ in self._group)))
+        starts = self._by_row(starts.expand((*batch, *self._group)), batch, sequences)
+        states = self._read_states(tensordict, batch, sequences)
         if sequences:
             output, after = self._sequences(inputs, states, starts)
         else:
             output, after = self._one_step(inputs, states, starts)
         for key, value in zip(self.out_keys, (output, *after), strict=True):
-            tensordict.set(key, value.reshape(*batch, *value.shape[2:]))
+            tensordict.set(key, self._by_step(value, batch, sequences))
         return tensordict
+
+    # ------------------------------------------------------- rows: each agent's is one
+
+    @property
+    def _group(self) -> tuple[int, ...]:
+        """The dimension of agents, if there is one."""
+        return () if self.agents is None else (self.agents,)
+
+    def _by_row(self, value: Tensor, batch: tuple[int, ...], sequences: bool) -> Tensor:
+        """A value of each step, `(*batch, agents, *own)`, as `(rows, steps, *own)`."""
+        if not sequences:
+            return value.reshape(-1, 1, *value.shape[len(batch) + len(self._group) :])
+        if self._group:
+            value = value.movedim(len(batch), len(batch) - 1)
+        return value.reshape(-1, batch[-1], *value.shape[len(batch) + len(self._group) :])
+
+    def _by_step(self, value: Tensor, batch: tuple[int, ...], sequences: bool) -> Tensor:
+        """What `_by_row` made rows of, as it was."""
+        if not (sequences and self._group):
+            return value.reshape((*batch, *self._group, *value.shape[2:]))
+        rows = value.reshape(*batch[:-1], *self._group, batch[-1], *value.shape[2:])
+        return rows.movedim(len(batch), len(batch) - 1)
 
     # ------------------------------------------------------------- what is read
 
     def _read(self, tensordict: TensorDictBase, position: int, role: str, dims: int) -> Tensor:
         key, batch = self.in_keys[position], tuple(tensordict.batch_size)
         value = entry(tensordict, key, owner=type(self).__name__, role=role)
-        if value.ndim != len(batch) + dims or tuple(value.shape[: len(batch)]) != batch:
+        each = (*batch, *self._group)
+        if value.ndim != len(each) + dims or tuple(value.shape[: len(each)]) != each:
             raise ValueError(
-                f"{type(self).__name__}: {role} {key!r} must have the batch {batch} and {dims} more dimension(s),"
+                f"{type(self).__name__}: {role} {key!r} must have the batch {each} and {dims} more dimension(s),"
                 f" got shape {tuple(value.shape)}"
             )
         return value
@@ -181,12 +206,14 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
             )
         return value
 
-    def _read_states(self, tensordict: TensorDictBase, shape: tuple[int, int]) -> States | None:
-        """The states of each step, `(*shape, n_layers, size)`; None if there are none."""
+    def _read_states(
+        self, tensordict: TensorDictBase, batch: tuple[int, ...], sequences: bool
+    ) -> States | None:
+        """The states of each step, `(rows, steps, n_layers, size)`; None if there are none."""
         if all(tensordict.get(key, None) is None for key in self.in_keys[1:-1]):
             return None
         found = [self._read(tensordict, i + 1, "the state", 2) for i in range(len(self._states))]
-        return tuple(state.reshape(*shape, *state.shape[-2:]) for state in found)
+        return tuple(self._by_row(state, batch, sequences) for state in found)
 
     # ------------------------------------------------------------ what is computed
 

@@ -40,6 +40,8 @@ class GRUModule(RecurrentModule):
         device: of the parameters.
         gru: a GRU that exists, with `batch_first=True`; one of `torch.nn` can't be compiled.
         default_recurrent_mode: whether to read sequences outside any `set_recurrent_mode`.
+        agents: how many agents a group has, where inputs, states and outputs are of each: their dimension stands behind the
+            batch. Each has a state of its own, and all share the parameters; `is_init` is of the batch.
 
     Raises:
         ValueError: sizes are missing, or given with `gru`; keys are missing, given twice, or not as many as needed;
@@ -73,6 +75,7 @@ class GRUModule(RecurrentModule):
         device: DEVICE_TYPING | None = None,
         gru: nn.RNNBase | None = None,
         default_recurrent_mode: bool | None = None,
+        agents: int | None = None,
     ) -> None:
         super().__init__(
             in_key=in_key,
@@ -82,6 +85,7 @@ class GRUModule(RecurrentModule):
             python_based=python_based,
             recurrent_backend=recurrent_backend,
             default_recurrent_mode=default_recurrent_mode,
+            agents=agents,
         )
         self.gru: nn.RNNBase = make_rnn(
             GRU,

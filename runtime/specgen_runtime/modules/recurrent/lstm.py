@@ -41,6 +41,8 @@ class LSTMModule(RecurrentModule):
         device: of the parameters.
         lstm: an LSTM that exists, with `batch_first=True`; one of `torch.nn` can't be compiled.
         default_recurrent_mode: whether to read sequences outside any `set_recurrent_mode`.
+        agents: how many agents a group has, where inputs, states and outputs are of each: their dimension stands behind the
+            batch. Each has a state of its own, and all share the parameters; `is_init` is of the batch.
 
     Raises:
         ValueError: sizes are missing, or given with `lstm`; keys are missing, given twice, or not as many as needed;
@@ -75,6 +77,7 @@ class LSTMModule(RecurrentModule):
         device: DEVICE_TYPING | None = None,
         lstm: nn.RNNBase | None = None,
         default_recurrent_mode: bool | None = None,
+        agents: int | None = None,
     ) -> None:
         super().__init__(
             in_key=in_key,
@@ -84,6 +87,7 @@ class LSTMModule(RecurrentModule):
             python_based=python_based,
             recurrent_backend=recurrent_backend,
             default_recurrent_mode=default_recurrent_mode,
+            agents=agents,
         )
         self.lstm: nn.RNNBase = make_rnn(
             LSTM,

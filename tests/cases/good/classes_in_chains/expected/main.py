@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=690395d757591fa70904ff8faf9c9d01f514951472f7111d2a8a4e62de5c8489
+# specgen: sha256=d3e8c3dcddf9ff1b847b314180820b42cccaf919e75a34b2e969fa7c18786538
 """Declared in schemas/main."""
 
 from __future__ import annotations
@@ -354,10 +354,10 @@ class Acting(GeneratedGymEnv["ActingData", "ActingSpecs"]):
             **gym_kwargs: further keywords of `gymnasium.make`.
         """
         super().__init__(device=device, **gym_kwargs)
+        self._build()
         self.objects = ActingObjects(
             ends_1=python_object(self, "ends_1", Ends()), actor_2=python_object(self, "actor_2", Actor())
         )
-        self._build()
 
     def _specs(self) -> EnvSpecs:
         flag = Categorical(2, shape=(1,), dtype=torch.bool)
