@@ -123,7 +123,7 @@ def plan_file(
 def names_of_two(plan: ModulePlan) -> Iterator[tuple[str, str]]:
     """The names that a module would have of another module and of its own or a third one, each with the other module."""
     taken = {item.name: "" for item in plan.items}
-    for one in sorted(plan.imports, key=lambda each: (each.module, each.name or "")):
+    for one in sorted(plan.imports, key=lambda each: (each.alias is None, each.module, each.name or "")):
         name = one.alias or one.name
         if name is not None and taken.setdefault(name, one.module) != one.module:
             yield name, one.module
