@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from specgen.check.behaviour import before_step, check_behaviour
 from specgen.check.consts import check_consts, check_dims
 from specgen.check.domains import proved_values, report_certain_results, report_unproven_indices
 from specgen.check.done_sets import check_done_sets, check_flag_shapes
@@ -63,7 +64,8 @@ def check_env(
     hurt = damaged(file, name, sink)
     env = EnvChecker(file, name, module, declared, named, mine, hurt, functions).run()
     node = file.node("envs", name)
-    hand_over(functions.said_of(node, mine), file, ("envs", name), sink)
+    found = before_step(functions.said_of(node, mine), file, ("envs", name), declared)
+    hand_over(found, file, ("envs", name), sink)
     return None if mine.has_errors or functions.lost(node) else Checked(env)
 
 
@@ -88,7 +90,7 @@ class EnvChecker:
     def run(self) -> CheckedEnv:
         """The checked environment; it is right only if no mistake went to the sink."""
         env, file, sink = self.env, self.file, self.sink
-        self._has_behaviour()
+        check_behaviour(file, self.path, env, sink, damaged=self.damaged)
         declared = self._declared()
         state, action, observation = declared.state, declared.action, declared.observation
         rewards, done, fixed, broken = declared.rewards, declared.done, declared.fixed, declared.broken
@@ -258,26 +260,6 @@ class EnvChecker:
         """All parameters, as they were declared."""
         order = list(self.env.params)
         return tuple(sorted((*params, *per_env.values()), key=lambda param: order.index(param.name)))
-
-    def _has_behaviour(self) -> None:
-        if self.env.step and not self.env.action and not self.damaged:
-            self.sink.add(
-                rules.MISSING_FIELD.at(
-                    self.file.key_span(*self.path),
-                    f"`{self.name}` needs a field `action`",
-                    help="say what the policy chooses, as in `action: {action: categorical(2)}`; "
-                    "where there is nothing to choose, declare one that no expression reads, and `allow: [SG142]`",
-                )
-            )
-        if not self.env.step:
-            self.sink.add(
-                rules.MISSING_FIELD.at(
-                    self.file.key_span(*self.path),
-                    f"`{self.name}` does not say where its behaviour comes from",
-                    help="give it `step` (with `state`, `reset`, `observe`), `gymnasium: {id: …}`, "
-                    "`python: package.module:Class`, or `chat: {source: …}`",
-                )
-            )
 
     def _entries(self, role: Role, declared: Mapping[str, SpecField]) -> tuple[Entry, ...]:
         entries = []

@@ -142,7 +142,8 @@ class Coefficients:
         if declared.auto is not None:
             if declared.default != AUTO and not (param.optional and declared.default is None):
                 message = "`auto` is what `default: auto` stands for, or None of an `optional` parameter"
-                self._misfit(param.name, message, "auto")
+                help = "write `default: auto`, or leave `auto` out: `auto: drop` where it is inherited"
+                self._misfit(param.name, message, "auto", help)
                 return None
             if isinstance(declared.auto, Auto):
                 when = self._when(param.name, declared)
@@ -156,7 +157,7 @@ class Coefficients:
             message = (
                 "what None stands for is known before the networks are: sizes of roles are of `default: auto`"
             )
-            self._misfit(param.name, message, "auto")
+            self._misfit(param.name, message, "auto", "write `default: auto`")
             return None
         apart = bool(declared.parts) and declared.buffer == "parts"
         state = declared.buffer if isinstance(declared.buffer, str) and not apart else param.name
@@ -264,7 +265,8 @@ class Coefficients:
             message = (
                 "the word `auto` always stands for a number; None of an `optional` parameter may be left"
             )
-            self.sink.add(rules.AUTO.at(self.file.span(*place, "when"), message))
+            help = "leave `when` out, or write `optional: true, default: null`"
+            self.sink.add(rules.AUTO.at(self.file.span(*place, "when"), message, help=help))
             return None
         return read_condition(self.file.scalar(*place, "when"), self.scope, self.sink)
 
@@ -285,10 +287,11 @@ class Coefficients:
     def _auto_without_expression(self, param: Parameter) -> None:
         declared = self.loss.params[param.name]
         if isinstance(declared, LossParam) and declared.default == AUTO and param.default is None:
-            self._misfit(param.name, "`default: auto` needs the expression that it stands for", "default")
+            message = "`default: auto` needs the expression that it stands for"
+            self._misfit(param.name, message, "default", "write it under `auto`, as in `auto: -dim(action)`")
 
-    def _misfit(self, name: str, message: str, field: str) -> None:
+    def _misfit(self, name: str, message: str, field: str, help: str | None = None) -> None:
         place = (*self.path, "params", name)
         rule = schema_rules.WRONG_TYPE if field == "buffer" else rules.AUTO
         rule = loss_rules.PARAM_FORM if field in ("parts", "true_is", "by_part") else rule
-        self.sink.add(rule.at(self.file.span(*place, field), message))
+        self.sink.add(rule.at(self.file.span(*place, field), message, help=help))

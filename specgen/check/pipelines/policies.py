@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from specgen.check.losses.model import LossNetwork
 from specgen.check.model import Entry
@@ -13,7 +14,7 @@ from specgen.check.pipelines.heads_model import PolicyHead, ScaleKind
 from specgen.check.pipelines.losses import LossArguments
 from specgen.check.pipelines.model import Setting
 from specgen.check.pipelines.numbers import Numbers
-from specgen.diagnostics import Note, Sink
+from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
@@ -147,11 +148,24 @@ class PolicyReader:
             self.sink.add(schema_rules.NOT_AVAILABLE.at(span, message, notes=notes, help="leave it out"))
             return None, None
         if message:
-            self.sink.add(layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help))
+            self._report_noise_of_features(
+                layer_rules.NOISE_OF_FEATURES.at(span, message, notes=notes, help=help)
+            )
             return None, None
         place = ("policy", "explore", "gsde", "sigma")
         found = self.numbers.setting(*place, fact=GSDE_SIGMA)
         return "gsde", found or self.numbers.default("sigma", 1.0, fact=GSDE_SIGMA)
+
+    def _report_noise_of_features(self, found: Diagnostic) -> None:
+        """Report what `gsde` does not fit; of further policies in the notes of the first."""
+        rule = layer_rules.NOISE_OF_FEATURES
+        first = next((one for one in self.sink.items if one.rule is rule and one.span == found.span), None)
+        if first is None:
+            self.sink.add(found)
+            return
+        self.sink.remove(first)
+        further = (Note(found.message, note.span) for note in found.notes)
+        self.sink.add(replace(first, notes=(*first.notes, *further)))
 
 
 _SUPPORTS = {
