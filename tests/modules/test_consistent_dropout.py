@@ -102,3 +102,17 @@ def test_a_loss_computes_with_the_masks_of_the_data() -> None:
     torch.testing.assert_close(same["max_ratio"], torch.tensor(1.0))
     other = loss(data.exclude("hidden", "hidden_mask", "loc", "scale"))  # goes without, and draws others
     assert other["max_ratio"] > 1.1
+
+
+def test_missing_entries_and_masks_of_other_shapes_are_refused() -> None:
+    module = ConsistentDropoutModule(0.5, "hidden")
+    with pytest.raises(
+        KeyError, match="ConsistentDropoutModule: the input 'hidden' is not in the tensordict"
+    ):
+        module(TensorDict({"hidden_mask": torch.ones(3, 4)}, [3]))
+    with pytest.raises(
+        ValueError, match=r"mask 'hidden_mask' has the shape of 'hidden', \[3, 4\], got \[3, 1\]"
+    ):
+        module(TensorDict({"hidden": torch.ones(3, 4), "hidden_mask": torch.ones(3, 1)}, [3]))
+    with pytest.raises(ValueError, match=r"shape of its input, \[3, 4\], got \[4\]"):
+        ConsistentDropout(0.5)(torch.ones(3, 4), torch.ones(4))

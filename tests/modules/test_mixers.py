@@ -65,3 +65,8 @@ class _Wrong(Mixer):
 def test_other_shapes_are_refused(mixer: Mixer, inputs: tuple[Tensor, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer(*inputs)
+
+
+def test_no_state_is_refused() -> None:
+    with pytest.raises(TypeError, match="QMixer reads tensors, got None"):
+        QMixer((4,), 8, 3)(torch.zeros(2, 3, 1), None)

@@ -46,3 +46,15 @@ def test_a_collector_runs_it() -> None:
     )
     assert batch["action"].shape == (2, 4, 1)
     assert batch["action"].std() > 0.3
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3)])
+def test_specs_of_another_batch_are_refused(batch: tuple[int, ...]) -> None:
+    for spec, key in (
+        (Bounded(-1.0, 1.0, (2,)), "action"),
+        (Composite(turn=Bounded(-1.0, 1.0, (2,))), "turn"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"the spec of '{key}' has the batch size .* got the shape \[2\]"
+        ):
+            RandomPolicy(spec)(TensorDict(batch_size=batch))

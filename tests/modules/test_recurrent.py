@@ -387,3 +387,11 @@ def test_agents_have_states_of_their_own(kind: Any) -> None:
     assert primed is not None
     with pytest.raises(ValueError, match="must have the batch"):
         group(data.clone().set("x", torch.randn(5, 6, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("agents", "error"), [("two", TypeError), (1.5, TypeError), (True, TypeError), (0, ValueError)]
+)
+def test_agents_are_a_number(agents: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="agents of GRUModule must be"):
+        GRUModule(3, 4, in_key="x", out_key="y", agents=agents)

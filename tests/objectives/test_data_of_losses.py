@@ -41,6 +41,24 @@ def test_a_flat_advantage_is_that_of_each_sample(name: str) -> None:
             theirs(flat.clone())
 
 
+@pytest.mark.parametrize("shape", [(4, 1), (1, 1), (4, 3)])
+@pytest.mark.parametrize("name", ["A2CLoss", "PPOLoss", "ClipPPOLoss", "KLPENPPOLoss", "ReinforceLoss"])
+def test_flat_numbers_of_trajectories_are_those_of_each_sample(name: str, shape: tuple[int, int]) -> None:
+    """In a batch of trajectories of one step, [n, 1], flat numbers look like columns of [n]."""
+    loss = made(losses()[name], 7)
+    column = batch(name, *shape)
+    column["advantage"], column["value_target"] = torch.randn(*shape, 1), torch.randn(*shape, 1)
+    flat = column.clone()
+    for key in ("advantage", "value_target"):
+        flat[key] = flat[key].squeeze(-1)
+    assert_terms(loss(flat), loss(column))
+
+
+def assert_terms(got: TensorDict, wanted: TensorDict) -> None:
+    """All terms are equal."""
+    torch.testing.assert_close(dict(got.items()), dict(wanted.items()), rtol=0, atol=0)
+
+
 def _log_prob(loss: Any, data: TensorDict) -> Tensor:
     policy = loss.functional_network("actor_network").dist("live", data)
     found: Tensor = policy.log_prob(data["action"]).detach()

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=3a00be2918d0ce0ade70798c435699c3622d3287ff7f4deabd918243bb6bb8e9
+# specgen: sha256=d226e354584dd4e15a3e15cbb533fbf5b69385ab02d4b97e8723d6f3e49ae07a
 """Policy gradients, with a critic whose values estimate advantages."""
 
 from __future__ import annotations
@@ -343,9 +343,9 @@ class A2CLoss(LossModule):
             else None
         )
         return a2_c_objective(
-            log_p, H, self._read(tensordict, keys.advantage, "advantage"), advantage_norm=self.advantage_norm,
-            entropy_bonus=self.entropy_bonus, has_entropy_coeff=self.has_entropy_coeff,
-            entropy_coeff=self.entropy_coeff,
+            log_p, H, self._read_column(tensordict, keys.advantage, "advantage"),
+            advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
+            has_entropy_coeff=self.has_entropy_coeff, entropy_coeff=self.entropy_coeff,
         )
 
     def _a2_c_critic_terms(self, tensordict: TensorDictBase) -> A2CCriticTerms:
@@ -355,8 +355,8 @@ class A2CLoss(LossModule):
         # losses.A2CLoss.let
         v = critic_network.live(tensordict, keys.value).squeeze(-1)
         return a2_c_critic(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             critic_coeff=not_none(self.critic_coeff), loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value,
         )
@@ -663,7 +663,7 @@ class ReinforceLoss(LossModule):
         # losses.ReinforceLoss.let
         actor_network_now = actor_network.dist("live", tensordict)
         log_p = actor_network_now.log_prob(self._read_without_gradient(tensordict, keys.action, "action"))
-        return reinforce_actor(log_p, self._read(tensordict, keys.advantage, "advantage"))
+        return reinforce_actor(log_p, self._read_column(tensordict, keys.advantage, "advantage"))
 
     def _reinforce_value_terms(self, tensordict: TensorDictBase) -> ReinforceValueTerms:
         """`loss_value` and `value_clip_fraction` of `ReinforceLoss`, one value per sample."""
@@ -672,8 +672,8 @@ class ReinforceLoss(LossModule):
         # losses.ReinforceLoss.let
         v = critic_network.live(tensordict, keys.value).squeeze(-1)
         return reinforce_value(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             loss_critic_type=self.loss_critic_type, clip_value=self.clip_value,
         )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ee00c6fe14dbedd983062e2ec9b660b8c847c2bac3a64c0d6948a4e562228d97
+# specgen: sha256=02a85624cb4e0f7533a7edbf725c94ca8cf378856b4cffaf8befb9a1442d293f
 """Proximal policy optimization."""
 
 from __future__ import annotations
@@ -466,7 +466,7 @@ class PPOLoss(LossModule):
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return ppo_objective(
-            log_p, H_parts, old, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, self._read_column(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
@@ -480,8 +480,8 @@ class PPOLoss(LossModule):
         # losses.PPOLoss.let
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return ppo_critic(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
         )
@@ -1037,7 +1037,7 @@ class ClipPPOLoss(PPOLoss):
             else self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob")
         )
         return clip_ppo_objective(
-            log_p, H_parts, old, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, self._read_column(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
@@ -1055,8 +1055,8 @@ class ClipPPOLoss(PPOLoss):
         # losses.ClipPPOLoss.let
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return clip_ppo_critic(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
         )
@@ -1630,7 +1630,7 @@ class KLPENPPOLoss(PPOLoss):
         )
         divergence = before.kl(actor_network_now, self.samples_mc_kl)
         return klpenppo_objective(
-            log_p, H_parts, old, divergence, self._read(tensordict, keys.advantage, "advantage"),
+            log_p, H_parts, old, divergence, self._read_column(tensordict, keys.advantage, "advantage"),
             self._read_number(tensordict, keys.sample_log_prob, "sample_log_prob"), self._mask(tensordict),
             advantage_norm=self.advantage_norm, entropy_bonus=self.entropy_bonus,
             entropy_coeff=self.entropy_coeff, normalize_advantage=self.normalize_advantage,
@@ -1647,8 +1647,8 @@ class KLPENPPOLoss(PPOLoss):
         # losses.KLPENPPOLoss.let
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return klpenppo_critic(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             self._mask(tensordict), critic_coeff=self.critic_coeff, loss_critic_type=self.loss_critic_type,
             clip_value=self.clip_value, log_explained_variance=self.log_explained_variance,
         )

@@ -11,6 +11,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from specgen_runtime.modules.action_space import entry
 from specgen_runtime.specs import Composite, Unbounded
 from specgen_runtime.transforms.primer import TensorDictPrimer
 from specgen_runtime.typing import NestedKey
@@ -38,11 +39,18 @@ class ConsistentDropout(nn.Module):
         Args:
             x: floating point.
             mask: the factor of each number, of the shape of ``x``; None draws one.
+
+        Raises:
+            ValueError: the mask has another shape, and would be one for several numbers.
         """
         if not self.training:
             return x
         if mask is None:
             mask = self.make_mask(input=x)
+        elif mask.shape != x.shape:
+            raise ValueError(
+                f"the mask of a dropout has the shape of its input, {list(x.shape)}, got {list(mask.shape)}"
+            )
         return x * mask, mask
 
     def make_mask(self, *, input: Tensor | None = None, shape: Sequence[int] | None = None) -> Tensor:
@@ -106,9 +114,16 @@ class ConsistentDropoutModule(TensorDictModuleBase):  # type: ignore[misc]  # te
 
         Raises:
             KeyError: if the entry is missing.
+            ValueError: if the mask has another shape.
         """
-        x = tensordict.get(self.in_keys[0])
-        left = self.consistent_dropout(x, tensordict.get(self.in_keys[1], None))
+        x = entry(tensordict, self.in_keys[0], owner=type(self).__name__, role="the input")
+        mask = tensordict.get(self.in_keys[1], None)
+        if self.training and mask is not None and mask.shape != x.shape:
+            raise ValueError(
+                f"{type(self).__name__}: the mask {self.in_keys[1]!r} has the shape of {self.in_keys[0]!r},"
+                f" {list(x.shape)}, got {list(mask.shape)}"
+            )
+        left = self.consistent_dropout(x, mask)
         for key, value in zip(self.out_keys, left if isinstance(left, tuple) else (left,), strict=False):
             tensordict.set(key, value)
         return tensordict

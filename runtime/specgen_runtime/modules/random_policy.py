@@ -37,12 +37,25 @@ class RandomPolicy:
 
         Raises:
             RuntimeError: if there is no spec yet.
+            ValueError: if it is not of the batch size of the tensordict.
         """
         if self.action_spec is None:
             raise RuntimeError(
                 "RandomPolicy has no action_spec yet: give it one, or run it in a rollout or a collector"
             )
+        batch = tensordict.batch_size
+        for key, leaf in _leaves(self.action_spec, self.action_key):
+            if leaf.shape[: len(batch)] != batch:
+                raise ValueError(
+                    f"RandomPolicy: the spec of {key!r} has the batch size of the data, {list(batch)}, in front of its own"
+                    f" dimensions; got the shape {list(leaf.shape)}"
+                )
         drawn = self.action_spec.rand()
         if isinstance(self.action_spec, Composite):
             return tensordict.update(drawn)
         return tensordict.set(self.action_key, drawn)
+
+
+def _leaves(spec: TensorSpec, key: NestedKey) -> list[tuple[NestedKey, TensorSpec]]:
+    """The specs of tensors by their keys; of one that is no composite `key`."""
+    return list(spec.items(True, True)) if isinstance(spec, Composite) else [(key, spec)]

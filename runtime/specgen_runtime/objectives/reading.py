@@ -85,6 +85,14 @@ class ReadingModule(FunctionalModule):
             )
         return value
 
+    def _read_column(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor:
+        """The tensor that plays ``role``, one number of each sample: ``[*batch, 1]``, of ``[*batch]`` too.
+
+        Else ``[n, 1]`` of a batch of that size would be read as ``[n]``, and paired with other samples.
+        """
+        value = self._read(tensordict, key, role)
+        return value.unsqueeze(-1) if value.shape == tensordict.batch_size else value
+
     def _read_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """The tensor that plays ``role``; None if the data hold none."""
         owner, role = type(self).__name__, f"the {role}"
@@ -95,6 +103,10 @@ class ReadingModule(FunctionalModule):
     def _read_number_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
         """As `_read_number`; None if the data hold none."""
         return None if peek(tensordict, key) is None else self._read_number(tensordict, key, role)
+
+    def _read_column_if_there(self, tensordict: TensorDictBase, key: NestedKey, role: str) -> Tensor | None:
+        """As `_read_column`; None if the data hold none."""
+        return None if peek(tensordict, key) is None else self._read_column(tensordict, key, role)
 
     @overload
     def _of_samples(self, value: Tensor, each: Tensor, features: int, role: str) -> Tensor: ...

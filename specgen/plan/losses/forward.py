@@ -326,12 +326,12 @@ class ForwardPrinter:
 
 
 def reader_of(loss: CheckedLoss, role: LossRole) -> str:
-    """What reads the data of a role: numbers without a trailing 1 must not have one, or they would be paired."""
+    """What reads the data of a role: numbers with or without a trailing 1, as they are declared, or they would be paired."""
     if role.type is None or role.type.dims != () or loss.samples:
         return "self._read"
     if not role.type.col:
         return "self._read_number"
-    return "self._read_signal" if role.after else "self._read"
+    return "self._read_signal" if role.after else "self._read_column"
 
 
 def _trained_through(loss: CheckedLoss, trained: frozenset[Symbol]) -> frozenset[str]:

@@ -43,6 +43,7 @@ class Mixer(nn.Module):
                 ``[*batch, *state_shape]``.
 
         Raises:
+            TypeError: for what is no tensor.
             ValueError: for another number of inputs, or other shapes.
         """
         name = type(self).__name__
@@ -50,6 +51,9 @@ class Mixer(nn.Module):
             raise ValueError(
                 f"{name} reads the values of the agents{' and a state' * self.needs_state}, got {len(inputs)} inputs"
             )
+        for each in inputs:
+            if not isinstance(each, Tensor):
+                raise TypeError(f"{name} reads tensors, got {each!r}")
         values, state = inputs[0], inputs[1] if self.needs_state else None
         if values.shape[-2:] != (self.n_agents, 1):
             raise ValueError(

@@ -16,6 +16,7 @@ from specgen_runtime.modules.action_space import entry
 from specgen_runtime.modules.recurrent.mode import recurrent_mode
 from specgen_runtime.modules.recurrent.steps import States, run_kernel, run_steps, state_sizes, zero_states
 from specgen_runtime.modules.recurrent.trajectories import trajectories
+from specgen_runtime.params import int_param
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.transforms.keys import as_tuple, normal_key
 from specgen_runtime.transforms.primer import TensorDictPrimer
@@ -72,9 +73,7 @@ class RecurrentModule(TensorDictModuleBase):  # type: ignore[misc]
         self.python_based = python_based
         self.recurrent_backend = recurrent_backend
         self._recurrent_mode = default_recurrent_mode
-        if agents is not None and agents < 1:
-            raise ValueError(f"agents of {name} must be at least 1, got {agents}")
-        self.agents = agents
+        self.agents = None if agents is None else int_param(f"agents of {name}", agents, at_least=1)
 
     @property
     @abstractmethod

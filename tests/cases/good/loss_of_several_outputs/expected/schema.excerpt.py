@@ -70,7 +70,7 @@ class WorldLoss(LossModule):
             state_mean, state_std, now_or_then_std, state_reward_pred, later_mean,
             lambda action: world.outputs("live", tensordict, {keys.action: action})[keys.std],
             self._read(tensordict, keys.target, "target"),
-            self._read(tensordict, keys.other, "other") if self.rewards else None,
+            self._read_column(tensordict, keys.other, "other") if self.rewards else None,
             self._read(tensordict, keys.action, "action"), rewards=self.rewards,
         )
         samples = self._samples(tensordict)

@@ -70,7 +70,7 @@ class NormLoss(LossModule):
         # losses.NormLoss.let
         v = critic_network.live(tensordict, keys.value).squeeze(-1)
         terms = norm_loss(
-            v, self._read(tensordict, keys.value_target, "value_target"), value_norm=self.value_norm
+            v, self._read_column(tensordict, keys.value_target, "value_target"), value_norm=self.value_norm
         )
         samples = self._samples(tensordict)
         return self._outputs({"loss_critic": samples.reduced(terms.loss_critic)})

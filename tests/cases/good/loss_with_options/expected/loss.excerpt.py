@@ -237,8 +237,8 @@ class PolicyLoss(LossModule):
         # losses.PolicyLoss.let
         v = self.functional_network("critic_network").live(tensordict, keys.value).squeeze(-1)
         return policy_critic(
-            v, self._read(tensordict, keys.value_target, "value_target"),
-            self._read(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
+            v, self._read_column(tensordict, keys.value_target, "value_target"),
+            self._read_column(tensordict, keys.value, "old_value") if self.clip_value is not None else None,
             self._mask(tensordict), loss_critic_type=self.loss_critic_type, clip_value=self.clip_value,
             critic_coeff=not_none(self.critic_coeff), log_explained_variance=self.log_explained_variance,
         )

@@ -93,7 +93,7 @@ class ControlLoss(LossModule):
         with torch.no_grad():
             value_network_target_next = value_network.target(next_tensordict, keys.state_value).squeeze(-1)
         return control_value(
-            v, value_network_target_next, self._read(tensordict, keys.weight, "weight"),
+            v, value_network_target_next, self._read_column(tensordict, keys.weight, "weight"),
             self._value_estimate(tensordict), coeff=not_none(self.coeff), logged=self.logged,
         )
 

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=21552f1b808c1b3a2bc7b33d3f9c4faf61fa7ec4d00c91820ca1c839c0d87bae
+# specgen: sha256=c518922aee73a4a81c26bb18a0e2a94ed4818edf7d0f2552f4a5fde52c9b0337
 """Declared in schemas/parent."""
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Near(LossModule):
         value_network = self.functional_network("value_network")
         # losses.Near.let
         value_network_now = value_network.live(tensordict, keys.state_value).squeeze(-1)
-        terms = near(value_network_now, self._read(tensordict, keys.goal, "goal"))
+        terms = near(value_network_now, self._read_column(tensordict, keys.goal, "goal"))
         samples = self._samples(tensordict)
         return self._outputs({"loss": samples.reduced(terms.loss)})
 
@@ -219,7 +219,7 @@ class Steep(LossModule):
         value_network = self.functional_network("value_network")
         # losses.Steep.let
         value_network_now = value_network.live(tensordict, keys.state_value).squeeze(-1)
-        terms = steep(value_network_now, self._read(tensordict, keys.goal, "goal"))
+        terms = steep(value_network_now, self._read_column(tensordict, keys.goal, "goal"))
         samples = self._samples(tensordict)
         return self._outputs({"loss": samples.reduced(terms.loss)})
 

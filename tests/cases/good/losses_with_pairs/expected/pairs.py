@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=57a03893e2aa6ba4a0e7b1e43214287c9fe146a16058e0e0d6aae10cb0b6a25c
+# specgen: sha256=7b290e9f395d2b36260dca2762ad2cfe8db9eb4e9cc82acbba483404a59f32f1
 """Declared in schemas/pairs."""
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ class PairLoss(LossModule):
             else None
         )
         terms = pair_loss(
-            v, prior_now, self._read(tensordict, keys.target, "target"),
-            self._read(tensordict, keys.state_value, "old") if self.has_weight else None,
+            v, prior_now, self._read_column(tensordict, keys.target, "target"),
+            self._read_column(tensordict, keys.state_value, "old") if self.has_weight else None,
             has_prior=self.prior is not None, epsilon_low=coefficient_part(self, "epsilon", "low"),
             epsilon_high=coefficient_part(self, "epsilon", "high"), reach=self.reach,
             has_weight=self.has_weight, weight=self.weight, prior_weight=self.prior_weight,
