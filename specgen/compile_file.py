@@ -8,9 +8,10 @@ from specgen.check import file as checks
 from specgen.check.allow import apply_allow
 from specgen.check.declarations import check_declarations
 from specgen.diagnostics import Diagnostic, Sink, working_on
+from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.emit.project import render_modules
 from specgen.link import Job
-from specgen.plan.file import PlannedEnvs, plan_envs, plan_file
+from specgen.plan.file import PlannedEnvs, names_of_two, plan_envs, plan_file
 from specgen.plan.items import ModulePlan
 from specgen.schema.load import SchemaFile, load
 from specgen.source import PythonSchema, parse_source
@@ -161,4 +162,11 @@ def check_and_plan(
     whole = whole and len(checked.models) == len(file.module.models) and len(imported) == len(job.imports)
     if job.output is None or envs is None or sink.has_errors or not whole:
         return sink.items, None, seen
-    return sink.items, plan_file(checked, job.output, envs, imported), seen
+    plan = plan_file(checked, job.output, envs, imported)
+    for name, module in names_of_two(plan):
+        message = (
+            f"generated code uses `{name}` of {module}, and something else of this file would be called so"
+        )
+        help = f"rename the `{name}` of {module}, or what is declared here"
+        sink.add(NAME_TAKEN.at(file.key_span("import"), message, help=help))
+    return sink.items, None if sink.has_errors else plan, seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from specgen.check.file import CheckedFile
 from specgen.check.model import Checked, CheckedEnv
@@ -104,23 +104,29 @@ def plan_file(
     further |= {
         model.maker: Import(model.module, model.maker) for one in run for model in one.models.values()
     }
-    methods = {methods_name(one.value.name): one.value.methods for one in checked.transforms.values()}
-    further |= {
-        name: Import(source.module, source.name, alias=name) for name, source in methods.items() if source
-    }
     chats = (env.value.chat for env in checked.envs.values())
     for reward in (chat.reward for chat in chats if chat is not None and chat.reward is not None):
         if reward.module != checked.module:
             further |= {name: Import(reward.module, name) for name in (reward.protocol, reward.row)}
+    methods = {methods_name(one.value.name): one.value.methods for one in checked.transforms.values()}
+    bases = [Import(source.module, source.name, alias=name) for name, source in methods.items() if source]
     parents = (loss.value.parent for loss in checked.losses.values())
-    further |= {
-        one.name: Import(one.module, one.name) for one in parents if one and one.module != checked.module
-    }
+    bases += [Import(one.module, one.name) for one in parents if one and one.module != checked.module]
     functions = tuple(spec.function for spec in checked.specs.values())
     functions += tuple(checked.functions)
     functions += tuple(model.value.maker for model in checked.models.values())
     functions += tuple(name for one in checked.pipelines.values() for name in pipeline_names(one.value))
-    return plan_module(path, checked.path.rsplit(".", 1)[0], checked.doc, items, further, functions)
+    source = checked.path.rsplit(".", 1)[0]
+    return plan_module(path, source, checked.doc, items, further, bases, checked.module, functions)
+
+
+def names_of_two(plan: ModulePlan) -> Iterator[tuple[str, str]]:
+    """The names that a module would have of another module and of its own or a third one, each with the other module."""
+    taken = {item.name: "" for item in plan.items}
+    for one in sorted(plan.imports, key=lambda each: (each.alias is None, each.module, each.name or "")):
+        name = one.alias or one.name
+        if name is not None and taken.setdefault(name, one.module) != one.module:
+            yield name, one.module
 
 
 def _plan_env(env: Checked[CheckedEnv]) -> tuple[list[Item], EnvInterface]:

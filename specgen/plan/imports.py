@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
@@ -34,14 +34,15 @@ from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.transforms.model import TransformPlan
 
 
-def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = None) -> frozenset[Import]:
+def imports_of(items: Iterable[Item], further: Mapping[str, Import], module: str) -> frozenset[Import]:
     """The imports that `items` need.
 
     Args:
         items: everything that stands in the module.
         further: names from other generated modules.
+        module: the module itself, dotted.
     """
-    known = {**IMPORTABLE, **(further or {})}
+    known = {**IMPORTABLE, **further}
     items = list(items)
     own = {item.name for item in items}
     used: set[str] = set()
@@ -55,13 +56,13 @@ def imports_of(items: Iterable[Item], further: Mapping[str, Import] | None = Non
     imports += [replace(known[name], typing_only=True) for name in typing_only - own if name in known]
     if any(each.typing_only for each in imports):
         imports.append(known["TYPE_CHECKING"])
-    return frozenset([*imports, *_of_other_modules(used - own, own)])
+    return frozenset([*imports, *_of_other_modules(used, module)])
 
 
-def _of_other_modules(used: Iterable[str], own: Collection[str]) -> Iterator[Import]:
+def _of_other_modules(used: Iterable[str], own: str) -> Iterator[Import]:
     """The functions of files that are used with their modules, `package.module:function`."""
     for module, colon, name in (use.partition(":") for use in used):
-        if colon and name not in own:
+        if colon and module != own:
             yield Import(module, name)
 
 

@@ -17,6 +17,8 @@ def plan_module(
     doc: str,
     items: Iterable[Item],
     further: Mapping[str, Import],
+    bases: Iterable[Import],
+    module: str,
     functions: tuple[str, ...] = (),
 ) -> ModulePlan:
     """Gather what was planned for the declarations of one file.
@@ -27,6 +29,8 @@ def plan_module(
         doc: the file's own documentation.
         items: records, functions and classes, in order.
         further: names of other generated modules that the items may use.
+        bases: classes of other modules that classes among the items are derived from.
+        module: the module itself, dotted.
         functions: the functions among the items that are for users too.
     """
     items = tuple(items)
@@ -41,4 +45,5 @@ def plan_module(
     if any(isinstance(item, PipelinePlan) for item in items):
         # a module that is run is not shown by its package, which would import it first
         public, functions = (), (*public, *functions)
-    return ModulePlan(path, source, lines, imports_of(items, further), items, public, functions)
+    imports = imports_of(items, further, module).union(bases)
+    return ModulePlan(path, source, lines, imports, items, public, functions)

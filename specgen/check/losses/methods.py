@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
+from specgen.check.losses.names import part_function
 from specgen.check.names import Names, refused
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import loss_parts as rules
@@ -66,7 +67,13 @@ def checked_methods(
             help = f"did you mean `{near}`?" if near is not None else f"its terms are {', '.join(loss.terms)}"
             sink.add(rules.METHOD_TERM.at(span, message, help=help))
         elif name == term or attributes.claim(name, "method", span):
-            given = method.given if isinstance(method, Method) else {}
+            given = {}
+            if isinstance(method, Method):
+                given = method.given
+                if not given:
+                    message = f"`{name}` is given nothing that `{term}` would be computed from"
+                    help = f"write `{name}: {term}`, which reads the data"
+                    sink.add(rules.METHOD_GIVEN.at(file.key_span(*here, "given"), message, help=help))
             made[name] = CheckedMethod(term, _given(file, here, given, loss, names, scope, sink))
     return made
 
@@ -82,11 +89,18 @@ def _given(
 ) -> tuple[tuple[str, Symbol], ...]:
     """The arguments of a method, with the values that they stand for."""
     arguments = names.inner(())
+    _, name, _, method = here
+    stands_for: dict[str, str] = {}
     found = []
     for argument, value in given.items():
-        if not arguments.claim(argument, "argument", file.key_span(*here, "given", argument)):
+        key = file.key_span(*here, "given", argument)
+        if not arguments.claim(argument, "argument", key):
+            continue
+        if argument == part_function(name, method):
+            sink.add(refused(argument, "the function behind the method is called so", "argument", key))
             continue
         span = file.scalar(*here, "given", argument).span
+        first = stands_for.setdefault(value, argument)
         bound = scope.get(value)
         if value not in loss.let or bound is None or bound.symbol is None:
             near = did_you_mean(value, loss.let)
@@ -97,6 +111,9 @@ def _given(
             message = f"`{argument}` is to be `{value}`, which is {bound.type}"
             help = "methods are given floating-point numbers of each sample"
             sink.add(rules.METHOD_GIVEN.at(span, message, help=help))
+        elif first != argument:
+            message = f"`{argument}` is to be `{value}`, as `{first}` is"
+            sink.add(rules.METHOD_GIVEN.at(span, message, help=f"leave out `{argument}`"))
         else:
             found.append((argument, bound.symbol))
     return tuple(found)

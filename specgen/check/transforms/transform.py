@@ -315,7 +315,7 @@ class _Checker:
             "map": "an output, as `out` declares it",
             "inverse": "an inverse role",
         }[phase]
-        broken = self.functions.broken
+        broken = self.functions.broken | self.buffers.lost
         if phase in ("reset", "map"):
             pending = {o.name for o in outputs if not o.inverse and not o.declared and o.inferred is None}
             broken |= pending_reads(self.file, (*self.path, phase), pending, self.sink)

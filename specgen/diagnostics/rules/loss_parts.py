@@ -79,7 +79,7 @@ METHOD_GIVEN = Rule(
     "what a method of a loss is given",
     """\
 A method that is given values has an argument for each: a value of `let`, one floating-point number, or several, of each
-sample, that its term reads. Distributions are none.
+sample, that its term reads, each once. Distributions are none.
 
 ```yaml
 let:
