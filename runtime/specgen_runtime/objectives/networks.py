@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase
 from torch import Tensor, nn
+from torch.distributions import Distribution
 
 from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
@@ -276,8 +277,11 @@ class FunctionalNetwork:
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
+            ValueError: if the batch size of the group lacks the dimension of the agents: their probabilities would be
+                multiplied, and paired with values of other samples.
         """
-        samples = samples if self.agents is None else record.get(self.agents).batch_dims - record.batch_dims
+        group = None if self.agents is None else record.get(self.agents, None)
+        samples = samples if group is None else group.batch_dims - record.batch_dims
         if copy == "stored":
             return stored_distribution(self.skeleton, record, self.name, samples)
         if copy != "live":
@@ -294,11 +298,26 @@ class FunctionalNetwork:
             tensors = input_tensors(record, steps.reads, replaced, draws)
             values = None if tensors is None else steps(tensors)
             if values is not None:
+                distribution = last.get_dist(cast("Any", values))
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                return PolicyDistribution(last.get_dist(cast("Any", values)), dims)
+                self._check_agents(distribution, dims, group)
+                return PolicyDistribution(distribution, dims)
         inputs = self.inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims + samples)
+        dims = inputs.batch_dims + samples
+        self._check_agents(distribution, dims, group)
+        return PolicyDistribution(distribution, dims)
+
+    def _check_agents(self, distribution: Distribution, dims: int, group: TensorDictBase | None) -> None:
+        """Refuse actions of more than one dimension of their own: one of them is that of the agents."""
+        if group is None:
+            return
+        shape = (*distribution.batch_shape, *distribution.event_shape)
+        if len(shape) > dims + 1:
+            raise ValueError(
+                f"network {self.name} gives a distribution of the shape {list(shape)} for the group {self.agents!r}, whose "
+                f"batch size {list(group.batch_size)} lacks the dimension of the agents: set the `batch_size` of the group"
+            )
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
