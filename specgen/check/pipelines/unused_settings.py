@@ -21,7 +21,7 @@ def report_unused_settings(
     *,
     is_trunk: bool = False,
 ) -> None:
-    """Report what a network, or a trunk, says of layers that it does not have.
+    """Report what a network, or a trunk, says of layers that it does not have; not what it inherits, whose layers it may replace.
 
     Args:
         file: where it is declared.
@@ -34,8 +34,9 @@ def report_unused_settings(
     """
     for field, why in _unused(name, body, layers, is_trunk):
         span = file.key_span(*path, "networks", name, *field)
-        help = f"leave it out, or write `{field[-1]}: drop` where it is inherited"
-        sink.add(rules.UNUSED_SETTING.at(span, f"`{field[-1]}` has no effect: {why}", help=help))
+        if span.begins_in(file.span(*path)):
+            message = f"`{field[-1]}` has no effect: {why}"
+            sink.add(rules.UNUSED_SETTING.at(span, message, help="leave it out"))
 
 
 def _unused(
