@@ -54,6 +54,5 @@ def before_step(found: Sink, file: SchemaFile, path: tuple[str, ...], env: Env) 
     first = first_line_of_step(file, path, env)
     if first is None:
         return found
-    last = file.span(*path, "reset")
-    begin, end = (first.line, first.column), (last.end_line, last.end_column)
-    return Sink(item for item in found.items if not begin <= (item.span.line, item.span.column) <= end)
+    lines = first.to(file.span(*path, "reset"))
+    return Sink(item for item in found.items if not item.span.begins_in(lines))

@@ -24,3 +24,8 @@ class Span(NamedTuple):
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of `other`, in the same file."""
         return Span(self.file, self.line, self.column, other.end_line, other.end_column)
+
+    def begins_in(self, other: Span) -> bool:
+        """Whether this one begins within the other."""
+        start, end = (other.line, other.column), (other.end_line, other.end_column)
+        return self.file == other.file and start <= (self.line, self.column) <= end

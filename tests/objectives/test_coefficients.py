@@ -284,6 +284,24 @@ def test_numbers_that_are_assigned_stay_numbers() -> None:
     assert penalized.beta.item() == 0.5
 
 
+def test_tensors_that_are_assigned_are_one_number() -> None:
+    loss = made(ClipPPOLoss)
+    loss.entropy_coeff = np.float32(0.25)
+    assert loss.entropy_coeff.item() == 0.25
+    loss.entropy_coeff = torch.tensor(1)
+    loss.entropy_coeff = 0.5  # in place, which a whole number would round to 0
+    assert loss.entropy_coeff.item() == 0.5
+    with pytest.raises(
+        ValueError, match=r"^entropy_coeff must be one number, or of the shape \[\], got \[2\]$"
+    ):
+        loss.entropy_coeff = torch.ones(2)
+    with pytest.raises(
+        TypeError, match=r"^entropy_coeff must be a real number, got a tensor of dtype torch.bool$"
+    ):
+        loss.entropy_coeff = torch.tensor(True)
+    assert loss.entropy_coeff.item() == 0.5
+
+
 def test_both_numbers_of_a_pair_keep_their_limits() -> None:
     pair, one = made(ClipPPOLoss, clip_epsilon=(0.1, 0.3)), made(ClipPPOLoss, clip_epsilon=0.2)
     pair.clip_epsilon_high = 1.5

@@ -219,3 +219,22 @@ def test_the_entropy_that_is_wanted_is_of_the_action_of_one_agent() -> None:
     spec = Composite(agents=Composite(action=leaf, shape=(AGENTS,)))
     loss = with_keys(SACLoss(drawing(in_group), of_action(in_group), action_spec=spec))
     assert loss.target_entropy == -2
+
+
+@pytest.mark.parametrize("rows", [1, AGENTS])
+@pytest.mark.parametrize("name", ["SAC", "REDQ", "CrossQ", "CQL", "IQL"])
+def test_a_group_without_the_dimension_of_its_agents_is_refused(name: str, rows: int) -> None:
+    """Rows that are one, or as many as agents, would be paired with them."""
+    data = data_of_agents(discrete=False)[:rows]
+    for group in (data["agents"], data["next", "agents"]):
+        group.batch_size = [rows]
+    with pytest.raises(
+        ValueError, match=rf"for the group 'agents', whose batch size \[{rows}\] lacks the dim"
+    ):
+        with_keys(LOSSES[name](in_group))(data)
+
+
+def test_data_without_the_group_are_refused() -> None:
+    data = data_of_agents(discrete=False)
+    with pytest.raises(KeyError, match="the group 'agents' is not in the tensordict; it holds "):
+        with_keys(LOSSES["SAC"](in_group))(data.exclude(("next", "agents")))

@@ -63,6 +63,20 @@ def test_a_training_ends_after_its_hours(tmp_path: Path) -> None:
         assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == config.total_frames
 
 
+def test_a_training_ends_after_its_updates(tmp_path: Path) -> None:
+    """With the batch that brings them; a resumed one goes on to more of them, or to the frames."""
+    with trained(DQN, "stop: {updates: 50_000}", tmp_path) as module:
+        assert module.TrainingConfig().total_updates == 50_000
+        config = small_config(module, total_updates=3)
+        module.train(config, folder=tmp_path / "run")
+        last = read_log(tmp_path / "run" / "log.csv")[-1]
+        assert last["updates"] == 2 * config.updates
+        assert last["frames"] < config.total_frames
+        longer = small_config(module, total_updates=1_000)
+        module.train(longer, folder=tmp_path / "run", resume=True)
+        assert read_log(tmp_path / "run" / "log.csv")[-1]["frames"] == config.total_frames
+
+
 def test_a_checkpoint_without_a_buffer_is_filled_again_before_updates(tmp_path: Path) -> None:
     with trained(DQN, "checkpoint: {buffer: false}", tmp_path) as module:
         config = small_config(module)

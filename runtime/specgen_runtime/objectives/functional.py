@@ -365,7 +365,8 @@ class FunctionalModule(TensorDictModuleParent):
         if (message := self.__dict__.get("_not_assigned", {}).get(name)) is not None:
             raise AttributeError(message)
         if (limits := self.ranges.get(name)) is not None:
-            value = assigned_number(name, self.__dict__.get(name), value, limits)
+            buffer = self.__dict__.get("_buffers", {}).get(name)
+            value = assigned_number(name, self.__dict__.get(name), buffer, value, limits)
         buffers = self.__dict__.get("_buffers", {})
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name in buffers:
             buffer = buffers[name]

@@ -15,7 +15,7 @@ from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
 from specgen_runtime.objectives.draws import drawn_members
 from specgen_runtime.objectives.inputs import Replaced, input_record, input_tensors
-from specgen_runtime.objectives.keys import with_keys
+from specgen_runtime.objectives.keys import agent_dims, with_keys
 from specgen_runtime.objectives.layers import with_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
@@ -23,6 +23,7 @@ from specgen_runtime.objectives.policies import (
     CertainPolicy,
     PolicyDistribution,
     distribution_module,
+    policy_of,
     stored_distribution,
 )
 from specgen_runtime.objectives.randomness import is_random, random_modules
@@ -276,8 +277,9 @@ class FunctionalNetwork:
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
+            ValueError: if the batch size of the group lacks the dimension of the agents.
         """
-        samples = samples if self.agents is None else record.get(self.agents).batch_dims - record.batch_dims
+        samples = samples if self.agents is None else agent_dims(record, self.agents)
         if copy == "stored":
             return stored_distribution(self.skeleton, record, self.name, samples)
         if copy != "live":
@@ -292,13 +294,12 @@ class FunctionalNetwork:
         if known is not None:
             steps, last = known
             tensors = input_tensors(record, steps.reads, replaced, draws)
-            values = None if tensors is None else steps(tensors)
-            if values is not None:
+            if tensors is not None and (values := steps(tensors)) is not None:
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                return PolicyDistribution(last.get_dist(cast("Any", values)), dims)
+                return policy_of(last.get_dist(cast("Any", values)), dims, self.agents, record)
         inputs = self.inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        return PolicyDistribution(distribution, inputs.batch_dims + samples)
+        return policy_of(distribution, inputs.batch_dims + samples, self.agents, record)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
@@ -334,8 +335,7 @@ class FunctionalNetwork:
         choose: int | None = None,
     ) -> Tensor:
         chosen = None if choose is None else drawn_members(self._params[which], choose)
-        value = self._by_steps(which, module, record, key, replaced, draws, chosen)
-        if value is not None:
+        if (value := self._by_steps(which, module, record, key, replaced, draws, chosen)) is not None:
             return value
         inputs = self.inputs(record, replaced, draws)
         if not self.expanded:

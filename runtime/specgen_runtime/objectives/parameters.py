@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Real
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from torch import Tensor, nn
@@ -222,18 +223,19 @@ def network_of_target(name: str) -> str | None:
     return name.removesuffix("_target_params") if name.endswith("_target_params") else None
 
 
-def assigned_number(name: str, held: object, value: object, limits: Limits) -> object:
+def assigned_number(name: str, held: object, buffer: Tensor | None, value: object, limits: Limits) -> object:
     """What an attribute that is a number of a loss becomes.
 
     Args:
         name: of the attribute, for messages.
         held: what it is now, where it is no buffer; None if there is nothing.
+        buffer: what it is now, where it is a buffer.
         value: what is assigned: None, and for buffers and parameters a tensor, are left to them.
         limits: its range.
 
     Raises:
         TypeError: if it is no number, or a fraction where a whole number is held.
-        ValueError: if it is outside its range.
+        ValueError: if it is outside its range, or has another shape than the buffer and more than one number.
     """
     if value is None:
         return None
@@ -244,5 +246,16 @@ def assigned_number(name: str, held: object, value: object, limits: Limits) -> o
         value = element(name, value)
         if isinstance(value, bool) or not isinstance(value, Real):
             raise wrong_type(name, "a real number", value)
+        value = element(name, np.asarray(value))  # a buffer takes none of NumPy's
+    elif value.dtype is torch.bool or value.is_complex():
+        raise TypeError(f"{name} must be a real number, got a tensor of dtype {value.dtype}")
+    elif buffer is not None and value.numel() != 1 and value.shape != buffer.shape:
+        raise ValueError(
+            f"{name} must be one number, or of the shape {list(buffer.shape)}, got {list(value.shape)}"
+        )
     check_range(name, value, value, limits)
+    if (
+        isinstance(value, Tensor) and not value.is_floating_point()
+    ):  # which would round what it is filled with later
+        return value.to(torch.get_default_dtype() if buffer is None else buffer.dtype)
     return value

@@ -18,6 +18,7 @@ from specgen.check.pipelines.fields import (
 from specgen.check.pipelines.limits_model import Limits
 from specgen.check.pipelines.numbers import Numbers
 from specgen.diagnostics import Sink
+from specgen.diagnostics.rules import pipeline_episodes as episode_rules
 from specgen.diagnostics.rules import pipeline_forms as forms
 from specgen.diagnostics.rules import pipeline_values as value_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -58,6 +59,10 @@ def read_limits(
                 )
             )
         return None
+    if recorded and frames is not None:
+        span = file.key_span(*path, "stop", "frames")
+        message = "the data are recorded, and `frames` has no effect: updates are counted"
+        sink.add(episode_rules.NOBODY_ACTS.at(span, message, help="leave it out"))
     unit = "updates" if recorded else "frames"
     every = numbers.setting("evaluate", "every", fact=_of(EVALUATE_EVERY, unit))
     if every is None:

@@ -23,7 +23,7 @@ class NetworkNumbers:
         path: the pipeline in it.
         name: the network.
         body: its declaration.
-        loss: the name of its loss.
+        loss: the name of its loss; empty for a trunk.
         numbers: the hyper-parameters of the pipeline.
         sink: takes every mistake.
     """
@@ -73,16 +73,17 @@ class NetworkNumbers:
         return ValueSupport(atoms, low, high)
 
     def orthogonal(self) -> tuple[Setting, Setting] | None:
-        """The gains of orthogonal weights, where a network has such."""
+        """The gains of hidden layers and of the last one, where first weights are orthogonal; of a trunk, all are hidden."""
         if self.body.init is None or self.body.init.orthogonal is None:
             return None
         place = ("networks", self.name, "init", "orthogonal")
         made = []
-        for field, fact, usual in (("gain", INIT_GAIN, math.sqrt(2.0)), ("head_gain", HEAD_GAIN, 1.0)):
+        fields = (("gain", INIT_GAIN, math.sqrt(2.0)), ("head_gain", HEAD_GAIN, 1.0))
+        for field, fact, usual in fields if self.loss else fields[:1]:
             found = self.numbers.setting(*place, field, owner=self.name, fact=fact)
             if found is None and getattr(self.body.init.orthogonal, field) is None:
                 found = self.numbers.default("", usual, fact, owner=self.name)
             if found is None:
                 return None
             made.append(found)
-        return made[0], made[1]
+        return made[0], made[-1]

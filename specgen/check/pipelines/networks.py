@@ -25,7 +25,8 @@ from specgen.check.pipelines.model import PipelineNetwork
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader, shown
-from specgen.diagnostics import Note, Sink
+from specgen.check.pipelines.unused_settings import report_unused_settings
+from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
 from specgen.diagnostics.rules import pipelines as rules
@@ -142,6 +143,9 @@ class NetworkReader:
         if layers is None or found is None:
             return None
         head, outputs = found
+        report_unused_settings(self.file, self.path, name, body, layers, self.sink)
+        if not self._asks_for_sizes(name, role, body):
+            return None
         if isinstance(head, PolicyHead) and head.scale == "gsde" and layers.joins_nothing:
             message = f"`gsde` reads the features of a last hidden layer, and `{name}` has none"
             place = self.file.key_span(*self.path, "policy", "explore", "gsde")
@@ -154,7 +158,7 @@ class NetworkReader:
             layers=layers,
             outputs=outputs,
             head=head,
-            doc=" ".join((body.doc or role.doc).split()),
+            doc=" ".join(body.doc.split()),
             span=span,
             group=self.loss.group,
             per=body.per or "group",
@@ -272,6 +276,17 @@ class NetworkReader:
         help = f"say it: `{name}: {{out: {{{size}: 64}}}}`"
         self.sink.add(rules.NETWORK.at(self.file.key_span(*self.path, "networks", name), message, help=help))
         return None
+
+    def _asks_for_sizes(self, name: str, role: LossNetwork, body: NetworkBody) -> bool:
+        """Whether the loss leaves all sizes open that `out` says."""
+        left_open = {str(size) for size in role.value.sizes if not isinstance(size, int)}
+        wrong = [size for size in body.out if size not in left_open]
+        for size in wrong:
+            message = f"`{self.loss.loss.name}` leaves no size `{size}` of `{name}` open"
+            help = suggestion(size, left_open) or "leave it out"
+            span = self.file.key_span(*self.path, "networks", name, "out", size)
+            self.sink.add(rules.NETWORK.at(span, message, help=help))
+        return not wrong
 
     def _action(self, name: str) -> Entry | None:
         """The action that a network is about."""

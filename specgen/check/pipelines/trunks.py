@@ -10,6 +10,7 @@ from specgen.check.pipelines.layers import LayersReader
 from specgen.check.pipelines.layers_model import PipelineTrunk, state_keys
 from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
+from specgen.check.pipelines.unused_settings import report_unused_settings
 from specgen.diagnostics import Sink, suggestion
 from specgen.diagnostics.rules import pipeline_networks as rules
 from specgen.schema.load import SchemaFile
@@ -139,6 +140,7 @@ class TrunkReader:
             message = f"`{name}` has no layers of its own"
             self.sink.add(rules.TRUNK.at(span, message, help=f"name `{body.trunk}` in its place"))
             return None
+        report_unused_settings(self.file, self.path, name, body, layers, self.sink, is_trunk=True)
         for key in (made.key, *state_keys(name, layers)):
             if key[0] in self.env.entries:
                 message = f"`{name}` writes `{key[0]}`, and so does `{self.env.name}`"

@@ -1,4 +1,4 @@
-"""SG572, SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
+"""SG572, SG573, SG575 to SG578, SG587, SG596, SG597: pipelines: convolutions, trunks and recurrent layers of networks."""
 
 from __future__ import annotations
 
@@ -168,6 +168,25 @@ policy: {explore: {gsde: {every: 16, sigma: 0.6}}}
 ```
 """,
     without="Log-probabilities of another distribution than the one that actions come from.",
+)
+
+UNUSED_SETTING = Rule(
+    "SG573",
+    "a setting without the layers that it is of",
+    """\
+`layer_norm` and `dropout` are of hidden layers, `activation` of these and of convolutions, `head_gain` of the last layer, which
+a trunk does not have. Where there are no such layers, they change nothing.
+
+```yaml
+networks: {value_network: {gru: 64, activation: tanh}}
+```
+
+```yaml
+networks: {value_network: {gru: 64, mlp: [64], activation: tanh}}
+```
+""",
+    severity="warning",
+    without="Somebody changes it, trains for a night, and nothing is different.",
 )
 
 NOTHING_TRAINED = Rule(

@@ -120,7 +120,8 @@ def _doc(network: PipelineNetwork) -> list[str]:
         "all": " Each agent has parameters of its own, and sees what all observe.",
     }
     more = "" if network.group is None else agents[network.per]
-    return list(wrapped(f"Make a network from {reads}, to {gives}.{more}"))
+    doc = f"{network.doc.rstrip('.')}. " if network.doc else ""
+    return list(wrapped(f"{doc}Make a network from {reads}, to {gives}.{more}"))
 
 
 def _type(entry: Entry) -> str:

@@ -182,6 +182,9 @@ def _conditions(pipeline: CheckedPipeline) -> Iterator[tuple[str, str]]:
     """What must hold for the training to go on, besides its total; and when it does not, in words."""
     if pipeline.limits.stop_return is not None:
         yield "run.best < config.stop_return", "an evaluation reaches `stop_return`"
+    if pipeline.limits.updates is not None and not isinstance(pipeline.data, RecordedData):
+        updates = pipeline.limits.updates.name
+        yield f"run.updates < config.{updates}", f"`{updates}` are made"
     if pipeline.limits.hours is not None:
         hours = pipeline.limits.hours.name
         yield f"run.seconds < 3600 * config.{hours}", f"`{hours}` have passed"
