@@ -288,14 +288,7 @@ class MeansFirst:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it.
-
-    Attributes:
-        name, module: its name, and its dotted module.
-        roles: what users may rename.
-        properties: what it has of that kind.
-        methods: the names of its methods, each with what it is given.
-    """
+    """The class of a loss, as those know it that extend it; `methods` are their names, each with what it is given."""
 
     name: str
     module: str
