@@ -205,6 +205,12 @@ def test_a_second_step_counter_is_refused() -> None:
         Collector(first.env, frames_per_batch=9, max_frames_per_traj=4)
 
 
+@pytest.mark.parametrize("limit", [2.5, True, "4"])
+def test_the_longest_trajectory_is_a_whole_number(limit: Any) -> None:
+    with pytest.raises(TypeError, match=r"^max_frames_per_traj must be an integer, got "):
+        Collector(CartPole(), frames_per_batch=9, max_frames_per_traj=limit)
+
+
 def test_factories_and_keywords() -> None:
     collector: Collector[Any] = Collector(
         CartPole,

@@ -232,3 +232,9 @@ def test_a_group_without_the_dimension_of_its_agents_is_refused(name: str, rows:
         ValueError, match=rf"for the group 'agents', whose batch size \[{rows}\] lacks the dim"
     ):
         with_keys(LOSSES[name](in_group))(data)
+
+
+def test_data_without_the_group_are_refused() -> None:
+    data = data_of_agents(discrete=False)
+    with pytest.raises(KeyError, match="the group 'agents' is not in the tensordict; it holds "):
+        with_keys(LOSSES["SAC"](in_group))(data.exclude(("next", "agents")))

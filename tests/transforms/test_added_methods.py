@@ -50,6 +50,20 @@ def test_actions_scaled_by_statistics(statistics: dict[str, Any], keywords: dict
     torch.testing.assert_close(ours.denormalize(data["a"]), peer.denormalize(data["a"]))
 
 
+def test_whole_numbers_and_other_shapes_of_actions() -> None:
+    scaling = ActionScaling.from_stats(mean=[0.5, 1.5], std=[0.5, 2.0])
+    whole = torch.tensor([[1, 2]])  # whose dtype would round the statistics
+    torch.testing.assert_close(scaling.normalize(whole), torch.tensor([[1.0, 0.25]]))
+    torch.testing.assert_close(scaling.denormalize(whole), torch.tensor([[1.0, 5.5]]))
+    for method in (scaling.normalize, scaling.denormalize):
+        with pytest.raises(
+            ValueError, match=r"loc and scale of the shape \[2\], for actions .*, got \[4, 1\]"
+        ):
+            method(torch.ones(4, 1))
+        with pytest.raises(ValueError, match=r"got \[4, 3\]"):
+            method(torch.ones(4, 3))
+
+
 @pytest.mark.peers
 def test_actions_scaled_by_what_a_data_set_says() -> None:
     from torchrl.data.vla import RobotDatasetMetadata

@@ -160,8 +160,8 @@ class Collector(BaseCollector[D]):
             env = with_primers(env, self.policy)
         if self.env_device is not None:
             env = env.to(self.env_device)
-        if max_frames_per_traj is not None and max_frames_per_traj > 0:
-            env = with_step_limit(env, int(max_frames_per_traj))
+        if max_frames_per_traj is not None:
+            env = with_step_limit(env, max_frames_per_traj)
         self.env: EnvBase[D, Any] = env
         if set_truncated and not any(s.truncated for s in env._env_layout.done_sets):
             raise RuntimeError("set_truncated=True needs a 'truncated' flag, and the done spec has none")

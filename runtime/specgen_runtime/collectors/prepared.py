@@ -12,6 +12,7 @@ from torch import nn
 from specgen_runtime.envs.base import EnvBase
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.modules.recurrent.primers import get_primers_from_module
+from specgen_runtime.params import int_param
 from specgen_runtime.specs import TensorSpec
 from specgen_runtime.transforms.base import Transform
 from specgen_runtime.transforms.env import TransformedEnv
@@ -46,8 +47,16 @@ def with_transform(
     return TransformedEnv(make_env(*arguments, **keywords), transform())
 
 
-def with_step_limit(env: EnvBase[Any], max_steps: int) -> EnvBase[Any]:
-    """The environment with truncated episodes. Raises ValueError if it counts steps itself."""
+def with_step_limit(env: EnvBase[Any], max_frames_per_traj: int) -> EnvBase[Any]:
+    """The environment with truncated episodes, or as it is where the limit is not positive.
+
+    Raises:
+        TypeError: if the limit is no whole number.
+        ValueError: if the environment counts steps itself.
+    """
+    max_steps = int_param("max_frames_per_traj", max_frames_per_traj)
+    if max_steps <= 0:
+        return env
     if any("step_count" in as_tuple(key) for key in env.observation_keys):
         raise ValueError(
             "max_frames_per_traj counts steps at 'step_count', and the environment has such an entry: give its own"

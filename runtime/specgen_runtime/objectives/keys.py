@@ -140,3 +140,15 @@ def agents_of(keys: object) -> NestedKey | None:
         if isinstance(key, tuple) and len(key) > 1:
             return key[:-1] if len(key) > 2 else key[0]
     return None
+
+
+def agent_dims(tensordict: TensorDictBase, agents: NestedKey) -> int:
+    """How many dimensions the batch size of a group has beyond that of the data.
+
+    Raises:
+        KeyError: if the data hold no such group.
+    """
+    group = tensordict.get(agents, None)
+    if not isinstance(group, TensorDictBase):
+        raise KeyError(f"the group {agents!r} is not in the tensordict; it holds {listed(tensordict)}")
+    return int(group.batch_dims - tensordict.batch_dims)

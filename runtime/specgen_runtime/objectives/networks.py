@@ -10,13 +10,12 @@ import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from tensordict.nn import ProbabilisticTensorDictModule, TensorDictModuleBase
 from torch import Tensor, nn
-from torch.distributions import Distribution
 
 from specgen_runtime.objectives.composites import writes_parts_of
 from specgen_runtime.objectives.copies import called_directly, stateless, structure_copied
 from specgen_runtime.objectives.draws import drawn_members
 from specgen_runtime.objectives.inputs import Replaced, input_record, input_tensors
-from specgen_runtime.objectives.keys import with_keys
+from specgen_runtime.objectives.keys import agent_dims, with_keys
 from specgen_runtime.objectives.layers import with_call_overhead
 from specgen_runtime.objectives.members import Members, can_be_called_apart
 from specgen_runtime.objectives.parameters import bind, meta_tensors, own_tensors, without_gradients
@@ -24,6 +23,7 @@ from specgen_runtime.objectives.policies import (
     CertainPolicy,
     PolicyDistribution,
     distribution_module,
+    policy_of,
     stored_distribution,
 )
 from specgen_runtime.objectives.randomness import is_random, random_modules
@@ -277,11 +277,9 @@ class FunctionalNetwork:
 
         Raises:
             KeyError: if ``record`` lacks an input, or the network does not read what is replaced.
-            ValueError: if the batch size of the group lacks the dimension of the agents: their probabilities would be
-                multiplied, and paired with values of other samples.
+            ValueError: if the batch size of the group lacks the dimension of the agents.
         """
-        group = None if self.agents is None else record.get(self.agents, None)
-        samples = samples if group is None else group.batch_dims - record.batch_dims
+        samples = samples if self.agents is None else agent_dims(record, self.agents)
         if copy == "stored":
             return stored_distribution(self.skeleton, record, self.name, samples)
         if copy != "live":
@@ -296,28 +294,12 @@ class FunctionalNetwork:
         if known is not None:
             steps, last = known
             tensors = input_tensors(record, steps.reads, replaced, draws)
-            values = None if tensors is None else steps(tensors)
-            if values is not None:
-                distribution = last.get_dist(cast("Any", values))
+            if tensors is not None and (values := steps(tensors)) is not None:
                 dims = record.batch_dims + (draws and bool(replaced)) + samples
-                self._check_agents(distribution, dims, group)
-                return PolicyDistribution(distribution, dims)
+                return policy_of(last.get_dist(cast("Any", values)), dims, self.agents, record)
         inputs = self.inputs(record, replaced, draws)
         distribution = cast("Any", module).get_dist(inputs)
-        dims = inputs.batch_dims + samples
-        self._check_agents(distribution, dims, group)
-        return PolicyDistribution(distribution, dims)
-
-    def _check_agents(self, distribution: Distribution, dims: int, group: TensorDictBase | None) -> None:
-        """Refuse actions of more than one dimension of their own: one of them is that of the agents."""
-        if group is None:
-            return
-        shape = (*distribution.batch_shape, *distribution.event_shape)
-        if len(shape) > dims + 1:
-            raise ValueError(
-                f"network {self.name} gives a distribution of the shape {list(shape)} for the group {self.agents!r}, whose "
-                f"batch size {list(group.batch_size)} lacks the dimension of the agents: set the `batch_size` of the group"
-            )
+        return policy_of(distribution, inputs.batch_dims + samples, self.agents, record)
 
     def _follow(self) -> None:
         """Let the frozen copy have the parameters of the moment, where the loss does not hold them itself."""
@@ -353,8 +335,7 @@ class FunctionalNetwork:
         choose: int | None = None,
     ) -> Tensor:
         chosen = None if choose is None else drawn_members(self._params[which], choose)
-        value = self._by_steps(which, module, record, key, replaced, draws, chosen)
-        if value is not None:
+        if (value := self._by_steps(which, module, record, key, replaced, draws, chosen)) is not None:
             return value
         inputs = self.inputs(record, replaced, draws)
         if not self.expanded:

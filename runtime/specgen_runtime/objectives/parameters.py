@@ -246,7 +246,7 @@ def assigned_number(name: str, held: object, buffer: Tensor | None, value: objec
         value = element(name, value)
         if isinstance(value, bool) or not isinstance(value, Real):
             raise wrong_type(name, "a real number", value)
-        value = value.item() if isinstance(value, np.generic) else value  # which no buffer takes
+        value = element(name, np.asarray(value))  # a buffer takes none of NumPy's
     elif value.dtype is torch.bool or value.is_complex():
         raise TypeError(f"{name} must be a real number, got a tensor of dtype {value.dtype}")
     elif buffer is not None and value.numel() != 1 and value.shape != buffer.shape:

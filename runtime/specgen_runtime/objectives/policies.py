@@ -294,3 +294,27 @@ def _drawn(draw: Draw) -> Tensor:
 
 def _shape(n: int | None) -> torch.Size:
     return torch.Size(() if n is None else (n,))
+
+
+def policy_of(
+    distribution: Distribution, dims: int, agents: NestedKey | None, record: TensorDictBase
+) -> PolicyDistribution:
+    """What losses do with a distribution, of which each agent of a group may have one.
+
+    Args:
+        distribution: as the policy gives it.
+        dims: how many dimensions samples have.
+        agents: the key of the group; None: there is none.
+        record: the data.
+
+    Raises:
+        ValueError: if the batch size of the group lacks the dimension of the agents, so that actions seem to have it: their
+            probabilities would be multiplied, and paired with values of other samples.
+    """
+    shape = (*distribution.batch_shape, *distribution.event_shape)
+    if agents is not None and len(shape) > dims + 1:
+        raise ValueError(
+            f"a policy gives a distribution of the shape {list(shape)} for the group {agents!r}, whose batch size "
+            f"{list(record.get(agents).batch_size)} lacks the dimension of the agents: set the `batch_size` of the group"
+        )
+    return PolicyDistribution(distribution, dims)

@@ -93,6 +93,7 @@ class ActionStatistics:
 
         Raises:
             RuntimeError: there is no `loc` and `scale`, and no environment that tells the bounds.
+            ValueError: they are of another shape than the action.
         """
         loc, scale = self._loc_and_scale(action)
         return (action - loc) / scale
@@ -115,4 +116,12 @@ class ActionStatistics:
             loc, scale = (high + low) / 2, (high - low) / 2
         if not cast("Any", self).standard_normal:
             loc, scale = loc - scale, 2 * scale
+        own = zip(reversed(loc.shape), reversed(action.shape), strict=False)
+        if loc.ndim > action.ndim or not all(size in (1, wanted) for size, wanted in own):
+            raise ValueError(
+                f"{type(self).__name__} has loc and scale of the shape {list(loc.shape)}, for actions of the shape "
+                f"[*batch, {', '.join(map(str, loc.shape))}], got {list(action.shape)}"
+            )
+        if not action.is_floating_point():  # whose dtype would round them
+            return loc.to(action.device), scale.to(action.device)
         return loc.to(action), scale.to(action)

@@ -62,6 +62,8 @@ def check_losses(
             continue
         found = Sink()
         loss = check_loss(whole.file, name, module, found, above, within_reach)
+        if loss is not None:
+            check_method_values(whole.file, loss.value, found)
         if base is not None:
             found = said_of_child(found, whole.file, name, base, dropped_names(file, name))
         sink.extend(found.items)
@@ -70,11 +72,10 @@ def check_losses(
         else:
             checked[name] = loss
             roles = frozenset(role.accepted for role in loss.value.roles)
-            made = LossClass(name, module, roles, loss.value.properties)
+            methods = tuple((one, method.arguments) for one, method in loss.value.methods.items())
+            made = LossClass(name, module, roles, loss.value.properties, methods)
             parents[name] = replace(parents[name], made=made)
-    sound = [loss.value for loss in checked.values()]
-    check_method_values(whole.file, sound, sink)
-    check_part_names(file, sound, sink)
+    check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents
 
 

@@ -288,12 +288,20 @@ class MeansFirst:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
+    """The class of a loss, as those know it that extend it.
+
+    Attributes:
+        name, module: its name, and its dotted module.
+        roles: what users may rename.
+        properties: what it has of that kind.
+        methods: the names of its methods, each with what it is given.
+    """
 
     name: str
     module: str
     roles: frozenset[str]
     properties: frozenset[str] = frozenset()
+    methods: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

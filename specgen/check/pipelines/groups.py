@@ -29,7 +29,10 @@ def check_groups(
             sink.add(rules.GROUP_WITHOUT_LOSS.at(file.key_span(*path, "loss", loss.name), message, help=near))
     if missing:
         fits = False
-        classes = ", ".join(f"{one}: {{MAPPOLoss: {{}}}}" for one in groups)
+        fitting = [one for one in losses if "agents" in one.loss.samples or values_actions(one.loss)]
+        learned = {one.group.name: one.loss.name for one in fitting if one.group is not None}
+        other = fitting[0].loss.name if fitting else "MAPPOLoss"
+        classes = ", ".join(f"{one}: {{{learned.get(one, other)}: {{}}}}" for one in groups)
         what = " and ".join(f"`{name}`" for name in missing)
         message = f"`{env.name}` has agents {what}, and no loss is called so: nobody learns to act for them"
         sink.add(rules.GROUP_WITHOUT_LOSS.at(span, message, help=f"write `loss: {{{classes}}}`"))
