@@ -63,8 +63,9 @@ def _overrides(loss: CheckedLoss, name: str) -> str:
     arguments = loss.methods[name].arguments
     if above is None or above == arguments:
         return ""
-    named_anew = "  # pyright: ignore[reportIncompatibleMethodOverride]"
-    return named_anew if len(above) == len(arguments) else f"  # type: ignore[override]{named_anew}"
+    if len(above) == len(arguments):
+        return "  # pyright: ignore[reportIncompatibleMethodOverride]"
+    return "  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]"
 
 
 def _doc_with_metrics(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:
