@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from specgen.diagnostics import Sink, Span, did_you_mean, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.schema.allowed import fields_of, kinds_of, models_at
+from specgen.schema.bare_names import with_arguments
 from specgen.schema.env import time_limit_help
 from specgen.schema.loss import DROP, NOTHING_DROPPED
 from specgen.schema.misplaced import report_misplaced
@@ -72,6 +73,7 @@ def load(path: str, root: Mapping, sink: Sink) -> SchemaFile | None:
     Returns:
         The file's declarations, or ``None`` when their shape is wrong (each fault is in `sink`).
     """
+    root = with_arguments(root)
     try:
         module = Module.model_validate(_without_drops(to_data(root)), context=NOTHING_DROPPED)
     except ValidationError as failure:

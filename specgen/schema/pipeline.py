@@ -285,6 +285,10 @@ EnvArguments = Annotated[str | dict[str, dict[str, Any]], Field(union_mode="left
 """The name of an environment or chain, or that with arguments of its constructor."""
 
 
+LossField = Annotated[str | dict[str, str | dict[str, Any]], Field(union_mode="left_to_right")]
+"""A loss, `DQNLoss`, or that with its arguments, `{DQNLoss: {double_dqn: true}}`; or several of these by name."""
+
+
 class Pipeline(DeclaredClass):
     """An environment, networks, a loss, data and an optimizer that train together.
 
@@ -318,7 +322,7 @@ class Pipeline(DeclaredClass):
     params: dict[str, ParamField] = Field(default_factory=dict)
     networks: dict[str, Droppable[NetworkBody]] = Field(default_factory=dict)
     policy: Acting | None = None
-    loss: dict[str, dict[str, Any]] | None = None
+    loss: LossField | None = None
     terms: list[str] = Field(default_factory=list)
     value_estimator: Estimating | None = None
     data: Data | None = None

@@ -73,6 +73,30 @@ def test_the_page_shows_the_same_pipeline_twice() -> None:
     assert printed("schemas/a.py", in_python(names["schema"])) == printed("schemas/a.yaml", yaml[1])
 
 
+@pytest.mark.parametrize(
+    ("parent", "names", "loss", "whole"),
+    [
+        ("PPOPendulum", "pipelines/ppo_pendulum chains/pendulum losses/ppo", "PPOLoss", "{PPOLoss: {}}"),
+        (
+            "PPORNDMountainCar",
+            "pipelines/ppo_rnd_mountain_car chains/mountain_car losses/ppo losses/rnd",
+            {"agent": "PPOLoss"},
+            "{agent: {PPOLoss: {}}}",
+        ),
+    ],
+)
+def test_a_loss_without_arguments_is_its_name(
+    parent: str, names: str, loss: str | dict[str, str | dict[str, Any]], whole: str
+) -> None:
+    """The same as with empty ones, in YAML and in Python, also where losses have names."""
+    imports = [f"specgen_std/{name}" for name in names.split()]
+    head = f"specgen: 1\nimport: [{', '.join(imports)}]\npipelines:\n  Mine: {{extends: {parent}, loss: "
+    wanted = printed("schemas/a.yaml", f"{head}{whole}}}\n")
+    assert printed("schemas/a.yaml", head + str(loss).replace("'", "") + "}\n") == wanted
+    schema = Module(import_=imports, pipelines={"Mine": Pipeline(extends=parent, loss=loss)})
+    assert printed("schemas/a.py", in_python(schema)) == wanted
+
+
 TWINS: dict[str, tuple[Pipeline, str]] = {
     "on_policy": (
         Pipeline(

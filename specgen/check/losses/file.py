@@ -72,7 +72,8 @@ def check_losses(
         else:
             checked[name] = loss
             roles = frozenset(role.accepted for role in loss.value.roles)
-            made = LossClass(name, module, roles, loss.value.properties)
+            methods = tuple((one, method.arguments) for one, method in loss.value.methods.items())
+            made = LossClass(name, module, roles, loss.value.properties, methods)
             parents[name] = replace(parents[name], made=made)
     check_part_names(file, [loss.value for loss in checked.values()], sink)
     return checked, parents

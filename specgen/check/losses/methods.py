@@ -30,6 +30,11 @@ class CheckedMethod:
     term: str
     given: tuple[tuple[str, Symbol], ...] = ()
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of what it is given."""
+        return tuple(name for name, _ in self.given)
+
 
 def checked_methods(
     file: SchemaFile,

@@ -288,12 +288,13 @@ class MeansFirst:
 
 @dataclass(frozen=True)
 class LossClass:
-    """The class of a loss, as those know it that extend it: its name, its dotted module, its roles and properties."""
+    """The class of a loss, as those know it that extend it; `methods` are their names, each with what it is given."""
 
     name: str
     module: str
     roles: frozenset[str]
     properties: frozenset[str] = frozenset()
+    methods: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

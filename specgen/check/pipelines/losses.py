@@ -108,7 +108,11 @@ def _read_loss(
             message, help = "a loss is of one class, and this one names none", "name it: `{ClipPPOLoss: {}}`"
         sink.add(rules.CHOICE.at(node.span, message, help=help))
         return None
-    key = node.entries[0][0]
+    key, value = node.entries[0]
+    if not isinstance(value, MappingNode):
+        message = f"arguments of `{key.text}` should be a mapping"
+        sink.add(schema_rules.WRONG_TYPE.at(value.span, message, help=f"write `{{{key.text}: {{}}}}`"))
+        return None
     if key.text not in losses:
         if key.text not in declared:
             sink.add(unseen("loss", key.text, ("losses",), declared, key.span))

@@ -36,9 +36,11 @@ def method_plan(
         given: what its pure function takes, where it is given values.
     """
     method = loss.methods[name]
+    overrides = _overrides(loss, name)
     if given is None:
-        return MethodPlan(name, method.term, tuple(_doc_with_metrics(loss, parts, method.term)))
-    arguments = tuple(argument for argument, _ in method.given)
+        doc = tuple(_doc_with_metrics(loss, parts, method.term))
+        return MethodPlan(name, method.term, doc, overrides=overrides)
+    arguments = method.arguments
     stands_for = dict(zip(given_symbols(loss, name), arguments, strict=True))
     values = (*(made.symbol for made in given.values), *given.lets)
     call = CallPlan(
@@ -51,7 +53,18 @@ def method_plan(
         tuple(Argument(argument, named("Tensor")) for argument in arguments),
         call,
         method.term in loss.when,
+        overrides,
     )
+
+
+def _overrides(loss: CheckedLoss, name: str) -> str:
+    """What type checkers are told of a method that the class above has with other arguments; else nothing."""
+    above = dict(loss.parent.methods if loss.parent is not None else ()).get(name)
+    arguments = loss.methods[name].arguments
+    if above is None or above == arguments:
+        return ""
+    named_anew = "  # pyright: ignore[reportIncompatibleMethodOverride]"
+    return named_anew if len(above) == len(arguments) else f"  # type: ignore[override]{named_anew}"
 
 
 def _doc_with_metrics(loss: CheckedLoss, parts: Sequence[PartArguments], term: str) -> Iterator[str]:

@@ -204,6 +204,7 @@ class MethodPlan:
         args: its arguments, where it is given values.
         call: what it computes of them; None of a method that reads the data.
         conditional: whether parameters may leave the term out.
+        overrides: what type checkers are told of one that is called in another way than that of the class above.
     """
 
     name: str
@@ -212,6 +213,7 @@ class MethodPlan:
     args: tuple[Argument, ...] = ()
     call: CallPlan | None = None
     conditional: bool = False
+    overrides: str = ""
 
 
 @dataclass(frozen=True)
