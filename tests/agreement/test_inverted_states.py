@@ -45,7 +45,7 @@ def rolled(env: EnvBase[Any], seed: int) -> Any:
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (4, 3)])
-@pytest.mark.parametrize(("name", "transforms"), [("Single", single), ("Renamed", renamed)])
+@pytest.mark.parametrize(("name", "transforms"), [("SingleSlider", single), ("RenamedSlider", renamed)])
 def test_fused_as_dynamic(package: ModuleType, name: str, transforms: Any, batch: tuple[int, ...]) -> None:
     env = getattr(package, name)(batch_size=batch)
     other = TransformedEnv(package.Slider(batch_size=batch), transforms())
@@ -60,13 +60,13 @@ def test_fused_as_dynamic(package: ModuleType, name: str, transforms: Any, batch
         assert_identical(rolled(env, seed), rolled(other, seed))
 
 
-@pytest.mark.parametrize("name", ["Single", "Renamed"])
+@pytest.mark.parametrize("name", ["SingleSlider", "RenamedSlider"])
 def test_is_an_environment(package: ModuleType, name: str) -> None:
     check_env(lambda: getattr(package, name)(batch_size=(3,)))
 
 
 def test_what_is_shown_does_not_feed_back(package: ModuleType) -> None:
-    env, other = package.Single(), TransformedEnv(package.Slider(), single())
+    env, other = package.SingleSlider(), TransformedEnv(package.Slider(), single())
     for each in (env, other):
         each.set_seed(0)
         root = each.reset()
