@@ -311,10 +311,13 @@ def policy_of(
         ValueError: if the batch size of the group lacks the dimension of the agents, so that actions seem to have it: their
             probabilities would be multiplied, and paired with values of other samples.
     """
-    shape = (*distribution.batch_shape, *distribution.event_shape)
-    if agents is not None and len(shape) > dims + 1:
-        raise ValueError(
-            f"a policy gives a distribution of the shape {list(shape)} for the group {agents!r}, whose batch size "
-            f"{list(record.get(agents).batch_size)} lacks the dimension of the agents: set the `batch_size` of the group"
-        )
+    # one of several parts has a batch shape alone, and no shape of its draws
+    if agents is not None and not isinstance(distribution, CompositeDistribution):
+        shape = (*distribution.batch_shape, *distribution.event_shape)
+        if len(shape) > dims + 1:
+            raise ValueError(
+                f"a policy gives a distribution of the shape {list(shape)} for the group {agents!r}, whose batch size "
+                f"{list(record.get(agents).batch_size)} lacks the dimension of the agents: set the `batch_size` of the "
+                "group"
+            )
     return PolicyDistribution(distribution, dims)
