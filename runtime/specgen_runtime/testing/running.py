@@ -87,7 +87,9 @@ def _checksum(value: Any, start: int) -> int:
     if not isinstance(value, Tensor):
         return zlib.crc32(data_text(value).encode(), start)
     for part in value.unbind(0) if value.is_nested else (value,):
-        start = zlib.crc32(part.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes(), start)
+        # laid out anew: of an expanded tensor no bytes can be seen
+        flat = part.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+        start = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), start)
     return start
 
 
