@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.docs.pages import read_page
 from tests.objectives.nets import N_ACT, N_OBS, batch
 from tests.support import generate, imported
 
@@ -24,21 +26,6 @@ SCHEMA = """\
 specgen: 1
 import: [specgen_std/losses/dqn, specgen_std/losses/sac]
 losses:
-  MunchausenDQNLoss:
-    extends: DQNLoss
-    params:
-      entropy_temperature: {default: 0.03, above: 0}
-      munchausen_coeff: {default: 0.9, min: 0, max: 1}
-      lowest: {default: -1.0, max: 0}
-      double_dqn: drop
-    require: drop
-    let:
-      choosing_q: drop
-      log_pi: log_softmax(value_network.target(now) / entropy_temperature)
-      bonus: munchausen_coeff * clip(entropy_temperature * gather(log_pi, action), lowest, 0)
-      next_log_pi: log_softmax(next_q / entropy_temperature)
-      next_value: sum(exp(next_log_pi) * (next_q - entropy_temperature * next_log_pi))
-      target: stop_grad(bonus + value_estimate(next_value))
   QuantileDQNLoss:
     extends: DQNLoss
     networks: {value_network: {out: {action_value: "float32[quantiles, n_actions]"}}}
@@ -84,9 +71,8 @@ losses:
 
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    with imported(
-        generate({"papers": SCHEMA}, "papers"), "papers", tmp_path_factory.mktemp("papers")
-    ) as made:
+    files = generate({"papers.yaml": SCHEMA, **read_page("losses.md").schemas}, "papers")
+    with imported(files, "papers", tmp_path_factory.mktemp("papers")) as made:
         yield made
 
 
@@ -104,10 +90,11 @@ def moved(loss: Any) -> Any:
 
 
 def test_munchausen_dqn(papers: ModuleType) -> None:
-    """Vieillard et al. 2020, eq. 2."""
+    """Vieillard et al. 2020, eq. 2, as the manual's page of losses declares it."""
     torch.manual_seed(0)
+    made = import_module(f"{papers.__name__}.munchausen")
     network, data, temperature = nn.Linear(N_OBS, N_ACT), discrete(16), 0.03
-    loss = moved(papers.MunchausenDQNLoss(network, action_space="categorical"))
+    loss = moved(made.MunchausenDQNLoss(network, action_space="categorical"))
     loss.make_value_estimator(gamma=0.9)
     found = loss(data)["loss"]
     weight, bias = (

@@ -51,12 +51,12 @@ class NormStatistics:
     @property
     def loc(self) -> TensorDict:
         """The means, float64, by `in_keys`."""
-        return _by_key({key: mean for key, _, mean, _ in self._learned()})
+        return TensorDict({key: mean for key, _, mean, _ in self._learned()}, [])
 
     @property
     def scale(self) -> TensorDict:
         """The deviations, float64, at least `eps`, by `in_keys`."""
-        return _by_key({key: deviation for key, _, _, deviation in self._learned()})
+        return TensorDict({key: deviation for key, _, _, deviation in self._learned()}, [])
 
     def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The entries as they were before they were normalised, under `in_keys`, in a shallow copy of `tensordict`.
@@ -83,10 +83,3 @@ class NormStatistics:
         """
         norms = [FixedNorm(mean, deviation, [key], [out]) for key, out, mean, deviation in self._learned()]
         return norms[0] if len(norms) == 1 else Compose(*norms)
-
-
-def _by_key(values: dict[NestedKey, Tensor]) -> TensorDict:
-    found = TensorDict({}, [])
-    for key, value in values.items():
-        found.set(key, value)
-    return found

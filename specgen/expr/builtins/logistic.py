@@ -39,25 +39,21 @@ def _log_sigmoid(value: float) -> float:
     return min(value, 0.0) - math.log1p(math.exp(-abs(value)))
 
 
-def _show_log_sigmoid(node: Typed, printer: Printer) -> Printed:
-    if not node.type.python:
-        return pointwise.function("torch.nn.functional.logsigmoid", "")(node, printer)
-    x = printer.text(node.args[0])
-    small = printer.call("math.exp", f"-abs({x})")
-    return Printed(f"min({x}, 0.0) - {printer.call('math.log1p', small.text).text}", ADD)
-
-
 def _softplus(value: float) -> float:
     return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
 
 
-def _show_softplus(node: Typed, printer: Printer) -> Printed:
-    if not node.type.python:
-        # Beyond 40 it is the number itself in float64, too; torch's own limit of 20 is one for float32.
-        return pointwise.function("torch.nn.functional.softplus", "", "threshold=40.0")(node, printer)
-    x = printer.text(node.args[0])
-    small = printer.call("math.exp", f"-abs({x})")
-    return Printed(f"max({x}, 0.0) + {printer.call('math.log1p', small.text).text}", ADD)
+def _smoothed(torch: str, bound: str, sign: str, *options: str) -> Callable[[Typed, Printer], Printed]:
+    """Printing of `bound(x, 0)`, `min` or `max`, with a smooth corner: what is added, or taken off, is largest at 0."""
+
+    def show(node: Typed, printer: Printer) -> Printed:
+        if not node.type.python:
+            return pointwise.function(torch, "", *options)(node, printer)
+        x = printer.text(node.args[0])
+        small = printer.call("math.exp", f"-abs({x})")
+        return Printed(f"{bound}({x}, 0.0) {sign} {printer.call('math.log1p', small.text).text}", ADD)
+
+    return show
 
 
 def _floating(
@@ -96,7 +92,7 @@ LOGISTIC: tuple[Builtin, ...] = (
         "log_sigmoid",
         "The logarithm of `sigmoid(x)`, which does not overflow.",
         ranges.rising(_log_sigmoid, -math.inf, 0.0),
-        _show_log_sigmoid,
+        _smoothed("torch.nn.functional.logsigmoid", "min", "-"),
         lambda np, x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
         _log_sigmoid,
     ),
@@ -104,7 +100,8 @@ LOGISTIC: tuple[Builtin, ...] = (
         "softplus",
         "`log(1 + exp(x))`, which does not overflow: it makes any number a positive one.",
         ranges.rising(_softplus, 0.0, math.inf),
-        _show_softplus,
+        # Beyond 40 it is the number itself in float64, too; torch's own limit of 20 is one for float32.
+        _smoothed("torch.nn.functional.softplus", "max", "+", "threshold=40.0"),
         lambda np, x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
         _softplus,
     ),
