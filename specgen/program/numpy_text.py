@@ -216,7 +216,7 @@ class _Printer:
         """An operand; Python's number beside NumPy's is one of the dtype that both have."""
         if not numbers or not arg.type.python or dtype in _KEEP_DTYPE:
             return self.show(arg)
-        assert arg.static is not None and not isinstance(arg.static, str)
+        assert isinstance(arg.static, bool | int | float)
         return self.texts.call("row_number", literal(dtype), self.texts.static(arg.static).text)
 
 

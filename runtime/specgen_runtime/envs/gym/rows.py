@@ -7,7 +7,7 @@ already.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import getitem, is_, itemgetter
+from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class GymRowSteps:
         self._reward = np.zeros(1, np.float32)
         # What a step reads of its root.
         self._fits = [(e.leaf.key, e.shape, e.dtype) for e in layout.state.entries + layout.done.entries]
-        self._read = [key for key, _, _ in self._fits]
+        self._read: list[Any] = [key for key, _, _ in self._fits]
         self._places = [0 if self._forms[key].is_number else ... for key in self._read]
         # Those of it that can have gradients.
         self._floats = [at for at, key in enumerate(self._read) if self._forms[key].dtype.kind == "f"]
@@ -193,7 +193,7 @@ class GymRowSteps:
                 ):
                     return None
             arrays = list(map(Tensor.numpy, tensors))
-        return dict(zip(self._read, map(getitem, arrays, self._places), strict=True))
+        return {key: array[place] for key, array, place in zip(self._read, arrays, self._places, strict=True)}
 
     def values_of(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """The values that some arrays hold."""
