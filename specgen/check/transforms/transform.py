@@ -302,8 +302,8 @@ class _Checker:
                 targets[target] = Target(target, spec, settled=known and not output.declared)
                 if known and not (phase == "map" and target in self.transform.map):
                     give(output.name, type_, interval, "output")
-                if phase == "step" and output.flag:
-                    give(target, type_, interval, "flag")
+                if phase == "step" and (output.flag or output.policy):
+                    give(target, type_, interval, "flag" if output.flag else "output")
         if inverse:
             path = f"{'.'.join(self.path)}.inverse"
             for name, symbol in fact_symbols(path, roles, outputs, types):

@@ -46,6 +46,7 @@ from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
+from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
@@ -106,6 +107,9 @@ class GeneratedEnv(EnvBase[D, S]):
     _columns: ClassVar[frozenset[NestedKey]] = frozenset()
     """Observations that are stored with a trailing 1 which is no dimension of theirs: made of rewards and done flags."""
 
+    _policy_states: ClassVar[tuple[NestedKey, ...]] = ()
+    """States of a policy: `_advance` is given them behind the actions, as the policy left them."""
+
     group_map: ClassVar[dict[str, list[str]]] = {}
     """The groups of agents, by name: the agents of each, in the order of the first dimension of its entries."""
 
@@ -140,7 +144,7 @@ class GeneratedEnv(EnvBase[D, S]):
 
     @abstractmethod
     def _advance(self, root: Any, actions: tuple[Tensor, ...]) -> Any:
-        """One step: the Next record. `actions` are in the order of `action_keys`."""
+        """One step: the Next record. `actions` are in the order of `action_keys`, then of `_policy_states`."""
 
     def _root_entries(self, root: Any) -> dict[str, Any]:
         """All observations and done flags of a Root record, for any leading dimensions; here its fields."""
@@ -246,6 +250,7 @@ class GeneratedEnv(EnvBase[D, S]):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
         check_action_values(self._env_layout, self._action_leaves, actions)
+        actions = (*actions, *self._left_states(tensordict))
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
@@ -254,6 +259,18 @@ class GeneratedEnv(EnvBase[D, S]):
     def _actions(self, tensordict: Any) -> tuple[Tensor, ...]:
         """The actions in a tensordict, in the order of `action_keys`."""
         return tuple([tensordict.get(key) for key in self._action_paths])
+
+    def _left_states(self, tensordict: TensorDictBase) -> list[Tensor]:
+        """The states of a policy as it left them: what it put under `"next"`, or what the root holds."""
+        if not self._policy_states:
+            return []
+        written = written_by_policy(self, tensordict)
+        layout, found = self._env_layout, []
+        for key in self._policy_states:
+            given = tensordict if written is None or peek(written, key) is None else written
+            check_entries(layout, given, [e for e in layout.state.entries if e.leaf.key == key], "step")
+            found.append(given.get(key))
+        return found
 
     # the fast paths
 
@@ -330,10 +347,15 @@ class GeneratedEnv(EnvBase[D, S]):
         check_action_values(self._env_layout, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
+        actions = (*actions, *self._kept_states(root))
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
         put(tensordict, "next", fast_td(entries, self._batch_size, self._device, agents=self._agents))
         return root, next_, entries
+
+    def _kept_states(self, root: Any) -> list[Any]:
+        """The states of a policy that a Root record holds, or the columns of many."""
+        return [root[self._root_keys.index(key)] for key in self._policy_states]
 
     def _check_root(self, root: Any, tensordict: TensorDictBase, method: str) -> None:
         """Refuse a Root record without what a step needs, or of other shapes or dtypes.

@@ -128,7 +128,7 @@ class RecordSteps(RolloutSteps):
             return super().step(root, last=last)
         env = self.env
         check_entries(env._env_layout, root, env._env_layout.action.entries, "step")
-        actions = env._actions(root)
+        actions = (*env._actions(root), *env._kept_states(self._record))
         next_ = env._advance(self._record, actions)
         self._roots.append(self._record)
         self._nexts.append(next_)
@@ -200,10 +200,11 @@ class RecordBlocks(BlockSteps):
         """Take actions `(T, *batch, ...)`; see `BlockSteps.take`."""
         env, record, rows, keep = self.env, self._record, self._rows, self._rows.add
         advance, batched, most = env._advance, bool(env.batch_size), self.options.max_steps
+        kept = env._kept_states if env._policy_states else None
         env.__dict__["_stacking"] = True
         try:
             for action in zip(*(column.unbind(0) for column in actions), strict=True):
-                next_ = keep(advance(record, action))
+                next_ = keep(advance(record, action if kept is None else (*action, *kept(record))))
                 done = next_.done
                 if not (done.any() if batched else done):
                     record = carried(record, next_)
@@ -252,6 +253,7 @@ class RecordBlocks(BlockSteps):
                 put(result, key, whole)
         for key, action in zip(env._action_paths, actions, strict=True):
             put(result, key, action)
+        actions = (*actions, *env._kept_states(roots))
         put(result, "next", _timed(env, env._next_entries(roots, actions, nexts), self.steps))
         return result
 
