@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 import torch
-from specgen_runtime.envs import EnvBase
+from specgen_runtime.envs import EnvBase, SerialEnv
 from specgen_runtime.specs import Unbounded
 from specgen_runtime.testing import assert_identical, check_env
 from specgen_runtime.transforms import Compose, TensorDictPrimer, TransformedEnv, gSDENoise
 from specgen_std.envs import Pendulum
-from specgen_std.transforms import CatTensors, ExcludeTransform, GSDENoise, RecurrentState, StepCounter
+from specgen_std.transforms import (
+    CatTensors,
+    ExcludeTransform,
+    GSDENoise,
+    InitTracker,
+    RecurrentState,
+    StepCounter,
+)
 from tensordict import TensorDict, TensorDictBase
 
 from tests.agreement.test_random_chains import drive, same_specs
@@ -58,7 +65,19 @@ transforms:
     reset: {more: zeros_like(more)}
     step: {next.more: next.h - h + next.d}
     map: {both: h * d}
+  Entropy:
+    doc: What the policy writes at the root, beside its action.
+    params: {scale: 0.1}
+    in: {reward: {key: reward, type: "float32[]"}}
+    out:
+      log_prob: {key: log_prob, type: "float32[]", written_by: policy}
+      bonus: {key: bonus, type: "float32[]", group: reward}
+    reset: {log_prob: 0.0}
+    step: {next.bonus: next.reward - scale * log_prob}
 chains:
+  Scored:
+    env: Pendulum
+    transforms: [Entropy]
   Reading:
     env: Pendulum
     transforms:
@@ -173,12 +192,50 @@ def test_what_the_policy_leaves_is_read(package: Any, batch: tuple[int, ...]) ->
         assert torch.equal(replayed[key], data[key]), key
 
 
+def test_what_the_policy_writes_at_the_root(package: Any) -> None:
+    def act(td: TensorDictBase) -> TensorDictBase:
+        return td.update({"action": torch.zeros(3, 1), "log_prob": td["observation"].sum(-1)})
+
+    rollouts = []
+    for env in (package.Scored(batch_size=[3]), TransformedEnv(Pendulum(batch_size=[3]), package.Entropy())):
+        env.set_seed(1)
+        rollouts.append(env.rollout(6, act))
+    data, alone = rollouts
+    assert_identical(data, alone)
+    assert bool(data["log_prob"].any())
+    expected = data["next", "reward"] - 0.1 * data["log_prob"].unsqueeze(-1)
+    torch.testing.assert_close(data["next", "bonus"], expected)
+    replayed = package.Entropy()(data.exclude(("next", "bonus")))
+    assert torch.equal(replayed["next", "bonus"], data["next", "bonus"])
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_in_batches_of_environments(package: Any, fused: bool) -> None:
+    """What a policy leaves reaches each environment, behind transforms of the batch as well."""
+    make = package.Reading if fused else lambda: reading(package, ())
+    for env in (SerialEnv(2, make), TransformedEnv(SerialEnv(2, make), InitTracker())):
+        root = env.reset().set("action", torch.zeros(2, 1)).set(("next", "hidden"), torch.ones(2, 3))
+        following = env.step(root)["next"]
+        assert torch.equal(following["drift"], following["hidden"])
+        assert following["hidden"].eq(1).all()
+
+
+def test_recorded_data_without_the_state(package: Any) -> None:
+    """A replay gives what a policy without a state leaves."""
+    env = TransformedEnv(Pendulum(batch_size=[2]), Compose(StepCounter(max_steps=5), package.Drift()))
+    data = env.rollout(12, break_when_any_done=False)
+    keys = ("hidden", "drift", "twice")
+    replayed = package.Drift()(data.exclude(*keys, *(("next", key) for key in keys)))
+    for key in (*keys, *(("next", key) for key in keys)):
+        assert torch.equal(replayed[key], data[key]), key
+
+
 def test_over_gymnasium(package: Any) -> None:
     fused = package.OverGym()
     alone = TransformedEnv(package.Cart(), Compose(package.Drift(), package.Behind()))
 
     def policy(data: TensorDictBase) -> TensorDictBase:
-        data["action"] = fused.action_spec.one()
+        data["action"] = torch.tensor([1, 0])
         return data.set(("next", "hidden"), data["hidden"] + data["observation"][..., :3])
 
     rollouts = []

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from specgen_runtime.envs.keys import show_key
+from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.random_state import drawing_from
 from specgen_runtime.specs import Composite, NonTensor, TensorSpec, Unbounded
 from specgen_runtime.transforms.base import Transform
