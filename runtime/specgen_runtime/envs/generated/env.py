@@ -30,6 +30,7 @@ from specgen_runtime.envs.generated.parameters import (
     moved_params,
     per_env_param,
 )
+from specgen_runtime.envs.generated.policy_states import kept_states, left_states
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
 from specgen_runtime.envs.generated.specs import EnvSpecs
@@ -46,7 +47,6 @@ from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.envs.random_actions import draw_masked_actions
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.envs.rollout_steps import RolloutSteps
-from specgen_runtime.envs.stepping import written_by_policy
 from specgen_runtime.envs.traced import is_traced
 from specgen_runtime.typing import DEVICE_TYPING, ArrayLike, Entries, NestedKey
 
@@ -250,7 +250,7 @@ class GeneratedEnv(EnvBase[D, S]):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         root, actions = self._read(tensordict), self._actions(tensordict)
         check_action_values(self._env_layout, self._action_leaves, actions)
-        actions = (*actions, *self._left_states(tensordict))
+        actions = (*actions, *left_states(self, tensordict))
         next_ = self._advance(root, actions)
         return fast_td(
             self._next_entries(root, actions, next_), self._batch_size, self._device, agents=self._agents
@@ -259,18 +259,6 @@ class GeneratedEnv(EnvBase[D, S]):
     def _actions(self, tensordict: Any) -> tuple[Tensor, ...]:
         """The actions in a tensordict, in the order of `action_keys`."""
         return tuple([tensordict.get(key) for key in self._action_paths])
-
-    def _left_states(self, tensordict: TensorDictBase) -> list[Tensor]:
-        """The states of a policy as it left them: what it put under `"next"`, or what the root holds."""
-        if not self._policy_states:
-            return []
-        written = written_by_policy(self, tensordict)
-        layout, found = self._env_layout, []
-        for key in self._policy_states:
-            given = tensordict if written is None or peek(written, key) is None else written
-            check_entries(layout, given, [e for e in layout.state.entries if e.leaf.key == key], "step")
-            found.append(given.get(key))
-        return found
 
     # the fast paths
 
@@ -347,15 +335,11 @@ class GeneratedEnv(EnvBase[D, S]):
         check_action_values(self._env_layout, self._action_leaves, actions)
         root = self._read(held)
         self._check_root(root, tensordict, "step")
-        actions = (*actions, *self._kept_states(root))
+        actions = (*actions, *kept_states(self, root))
         next_ = self._advance(root, actions)
         entries = self._next_entries(root, actions, next_)
         put(tensordict, "next", fast_td(entries, self._batch_size, self._device, agents=self._agents))
         return root, next_, entries
-
-    def _kept_states(self, root: Any) -> list[Any]:
-        """The states of a policy that a Root record holds, or the columns of many."""
-        return [root[self._root_keys.index(key)] for key in self._policy_states]
 
     def _check_root(self, root: Any, tensordict: TensorDictBase, method: str) -> None:
         """Refuse a Root record without what a step needs, or of other shapes or dtypes.
