@@ -34,12 +34,7 @@ from specgen_runtime.envs.generated.policy_states import kept_states, left_state
 from specgen_runtime.envs.generated.records import carried, merged
 from specgen_runtime.envs.generated.rollout_steps import RecordBlocks, RecordSteps
 from specgen_runtime.envs.generated.specs import EnvSpecs
-from specgen_runtime.envs.generated.tracing import (
-    refuse_mapped,
-    traced_reset,
-    traced_restart,
-    traced_step,
-)
+from specgen_runtime.envs.generated.tracing import refuse_mapped, traced_reset, traced_restart, traced_step
 from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.envs.overrides import STEP_METHODS, class_overrides
 from specgen_runtime.envs.packing import entries_of, fast_td, overlay, peek, put
