@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from specgen.check.elements import Elements, elements_of, evaluated
@@ -14,7 +13,7 @@ from specgen.expr import SpecType, Symbol, Type
 from specgen.expr.dtypes import is_int
 from specgen.expr.spec_limits import Bound
 from specgen.expr.spec_types import flatten
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _COUNTED = ("categorical", "onehot", "multi_categorical", "multi_onehot")
 

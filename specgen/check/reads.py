@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import expressions as rules
@@ -13,6 +12,7 @@ from specgen.expr.builtins.table import CALLABLE
 from specgen.expr.tree import Call, Name, calls_in, names_read_or_called, subexpressions
 from specgen.expr.unknown import each_name_once
 from specgen.source import Scalar
+from specgen.values import replace
 
 
 def broken_reads(expr: Expr, broken: Collection[str]) -> bool:

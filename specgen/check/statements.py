@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.model import Statement, identifier
 from specgen.check.names import Names
@@ -36,7 +36,7 @@ from specgen.expr.types import Level
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeAlias
 
 from specgen.expr import Symbol, Type, Typed
@@ -13,7 +13,7 @@ from specgen.program.conditions import ALWAYS, Condition, condition_of
 from specgen.program.guards import ABSENT, is_choice
 from specgen.program.program import Assign, Region, Statement
 from specgen.program.walk import expressions, reads, reads_symbol, store, targets, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -17,7 +16,7 @@ from specgen.program.share import is_costly, share
 from specgen.program.stored import copies, read_from_records, tidy, witnessed
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, targets
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _MUCH: Final = 16
 """From how many numbers on computing something again costs more than keeping its reader with it."""

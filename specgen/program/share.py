@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final
 
 from specgen.expr import Symbol, Typed
@@ -13,7 +13,7 @@ from specgen.program.common import value_key
 from specgen.program.program import Assign, Program, Region, Statement
 from specgen.program.verify import verified
 from specgen.program.walk import expressions, read, targets, with_parts
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _COSTLY: Final = ("reduction", "scan", "product", "integrator", "loss", "batch", "network")
 """Families of built-ins that compute much for one value."""

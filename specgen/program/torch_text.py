@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeGuard, cast
 
 from specgen.code import Code, named, using
@@ -22,6 +21,7 @@ from specgen.program.torch_blocks import PYTHON_TYPES, BlockPrinter, block_lines
 from specgen.program.torch_regions import FunctionPrinter, region_lines
 from specgen.program.verify import verified
 from specgen.program.walk import reads, targets
+from specgen.values import replace
 
 RECORDS: Final = (
     "dynamics",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 
 from specgen.check.chains.model import Instance, Row
@@ -15,6 +14,7 @@ from specgen.check.transforms.images import image_of
 from specgen.check.transforms.model import Phase
 from specgen.expr import SpecType, Symbol, Typed, full
 from specgen.expr.dtypes import is_int
+from specgen.values import replace
 
 _ROUNDS = 64
 """So often bounds of what is carried are widened; what has none by then is unbounded. As in the runtime."""

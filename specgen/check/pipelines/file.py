@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specgen.check.model import Checked
@@ -13,6 +12,7 @@ from specgen.check.pipelines.pipeline import Visible, check_pipeline
 from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 if TYPE_CHECKING:
     from specgen.check.file import CheckedFile, Interface

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Parameter
 from specgen.check.statements import SectionResult
@@ -17,6 +16,7 @@ from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.load import SchemaFile, find
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
+from specgen.values import replace
 
 
 def role_types(roles: Iterable[Role]) -> dict[str, Type]:
