@@ -85,7 +85,7 @@ def followed_elements(way: Way, value: Elements, constants: Constants) -> Elemen
     """What an expression is for elements of what it reads; None where that is not known."""
     known: dict[Symbol, Elements] = {}
     for statement in (*way.before, way.statement):
-        for node in statement.typed.nodes():
+        for node in statement.typed.nodes:
             if node.op == "name" and node.symbol is not None and node.symbol not in known:
                 held = constants.get(node.symbol.path)
                 known[node.symbol] = value if held is None else elements_of(held)

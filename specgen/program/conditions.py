@@ -238,7 +238,7 @@ def _unasked(case: Case) -> bool:
         and arg.symbol not in asked
         and _compares(atom, arg.symbol)
         for atom, _ in case
-        for arg in atom.typed.nodes()
+        for arg in atom.typed.nodes
         if arg.op == "name"
     )
 

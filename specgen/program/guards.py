@@ -161,7 +161,7 @@ class _Guards:
     def value(self, value: Typed, there: frozenset[Symbol]) -> Typed:
         """The value of a statement; if all that it reads may be None, another tensor tells how many rows there are."""
         made = self.expr(value, there)
-        rows = [one for one in made.nodes() if one.op == "name" and one.type.level == "batch"]
+        rows = [one for one in made.nodes if one.op == "name" and one.type.level == "batch"]
         if self.witness is None or not rows or not all(one.options.get(ABSENT) for one in rows):
             return made
         if is_choice(made) and all(map(reads_symbol, made.args[1:])):  # rows are those of what is chosen

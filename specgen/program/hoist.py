@@ -110,7 +110,7 @@ class _Constants:
 def _is_constant(value: Typed, fixed: set[Symbol]) -> bool:
     """Whether a number or a tensor is computed, not only looked at, from `fixed` values alone."""
     found = set(value.symbols_read)
-    nodes = list(value.nodes())
+    nodes = list(value.nodes)
     if value.op == "store" or not found or not found <= fixed or any(node.op == "in_range" for node in nodes):
         return False
     if value.type.python:

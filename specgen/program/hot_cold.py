@@ -187,7 +187,7 @@ def _repeats_much(part: Program, hot: Set[Symbol]) -> bool:
     again = [one for one in part.body if not hot.isdisjoint(targets(one))]
     if any(isinstance(one, Call) and one.callee.program is None for one in again):
         return True
-    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes())
+    nodes = (node for one in again for expr in expressions(one) for node in expr.nodes)
     return any(is_costly(node) and (_calls(node) or _numbers_read(node) >= _MUCH) for node in nodes)
 
 

@@ -108,7 +108,7 @@ def is_costly(expr: Typed) -> bool:
     builtin = expr.builtin
     if builtin is None or builtin.family not in _COSTLY or expr.type.python:
         return False
-    return not any(node.op == "in_range" for node in expr.nodes())  # raises: not to be done where it was not
+    return not any(node.op == "in_range" for node in expr.nodes)  # raises: not to be done where it was not
 
 
 @dataclass

@@ -368,7 +368,7 @@ class _Printer:
     def _named(self, expr: Typed) -> Typed:
         if self.there:
             expr = known_there(expr, self.there)
-        if any(node.options.get(ABSENT) == ABSENT for node in expr.nodes()):
+        if any(node.options.get(ABSENT) == ABSENT for node in expr.nodes):
             self.texts.uses.add("not_none")
         return with_names(expr, self.names.__getitem__)
 
@@ -386,7 +386,7 @@ def _called(body: Iterable[Statement]) -> Iterable[str]:
             yield from _called(one.body)
             continue
         values = (one.value,) if isinstance(one, Assign) else one.args
-        yield from (node.function.text for value in values for node in value.nodes() if node.function)
+        yield from (node.function.text for value in values for node in value.nodes if node.function)
 
 
 def _alike(one: Type, other: Type) -> bool:

@@ -150,7 +150,7 @@ class _Images:
         """What expressions read of parameters that are tensors."""
         for statements in self.row.bound.values():
             for statement in statements:
-                for node in statement.typed.nodes():
+                for node in statement.typed.nodes:
                     if node.op == "name" and node.symbol is not None and node.symbol.path in self.params:
                         yield node.symbol, _of_dtype(self.params[node.symbol.path], node)
 
