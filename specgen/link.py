@@ -172,7 +172,8 @@ class Linked:
     def _inherited_by(self, path: str) -> list[str]:
         """Digests of the files whose losses or models those of a file may extend, directly or through others.
 
-        Of a file with pipelines, of all files that it imports, directly or through others.
+        Of a file with pipelines, of all files that it imports, directly or through others: names that it inherits mean
+        what the files see where they are written.
         """
         found: dict[str, str] = {}
         wanted = [path]
@@ -183,7 +184,9 @@ class Linked:
                 continue
             for target in self.imports[here]:
                 if target not in found:
-                    found[target] = self._contents[target]
+                    found[target] = digest_of(
+                        self._contents[target], self._modules[target], self._records_digest(target)
+                    )
                     wanted.append(target)
         return [part for item in sorted(found.items()) for part in item]
 

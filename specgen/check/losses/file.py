@@ -97,7 +97,8 @@ def _with_inherited(
             message = f"`{base.name}` calls `{one}` of {inherited.module}, and here that is a function of {here.module}"
             span = file.span("losses", name, "extends")
             sink.add(IMPORT_CLASH.at(span, message, help=f"rename the `{one}` of {here.module}"))
-    return replace(functions, known={**base.functions, **functions.known})
+    unseen = {one: base.name for one in base.functions if one not in functions.known}
+    return replace(functions, known={**base.functions, **functions.known}, inherited=unseen)
 
 
 def _called(loss: ParentLoss, functions: SharedFunctions) -> dict[str, Function]:
