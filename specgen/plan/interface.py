@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.model import CheckedEnv, Entry, Parameter, dotted
@@ -13,7 +13,7 @@ from specgen.expr import DrawSite, Type
 from specgen.expr.symbols import Key
 from specgen.plan.spec_text import SpecCode
 from specgen.program.program import DONE_FLAGS
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 FLAG_DOCS = {
     "done": "the episode is over",

@@ -82,7 +82,8 @@ class LossChecker:
         """The checked loss; ``None`` if it calls a function that has a mistake."""
         self.path = ("losses", self.name)
         reserved = reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics))
-        self.names = Names(self.sink, reserved, self.shared.words)
+        whole = self.file.key_span(*self.path).to(self.file.span(*self.path))
+        self.names = Names(self.sink, reserved, self.shared.words, whole)
         inherited = self.parent.properties if self.parent is not None else frozenset[str]()
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
@@ -248,7 +249,12 @@ class LossChecker:
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
-        self.later = {key.text: key for key, _ in node.entries} if section == "let" else {}
+        self.later = {}
+        if section == "let":
+            taken = (
+                self.shared.words
+            )  # such a name is refused where it is given, and calls are of the function
+            self.later = {key.text: key for key, _ in node.entries if key.text not in taken}
         for key, value in node.entries:
             source = expression_of(value)
             if (

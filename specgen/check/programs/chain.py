@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specgen.check.chains.model import CheckedChain
 from specgen.check.chains.writes import PRIVATE
 from specgen.check.model import snake
@@ -19,6 +17,7 @@ from specgen.program.cut import cut
 from specgen.program.names import underscored
 from specgen.program.program import Cell, Component, Input, Output, Program
 from specgen.program.walk import reads
+from specgen.values import replace
 
 
 class ChainPrograms:

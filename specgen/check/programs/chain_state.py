@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal
 
 from specgen.check.chains.model import CheckedChain
@@ -15,7 +15,7 @@ from specgen.expr.symbols import Key, Time
 from specgen.program.hot_cold import Parts
 from specgen.program.program import Cell, Component, Input
 from specgen.program.walk import known, read, store
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 Moment = Literal["reset", "now", "next"]
 """At a reset, at the root of a step, and after it: each key has a value at each, which transforms replace in turn."""

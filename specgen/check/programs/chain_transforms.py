@@ -316,7 +316,7 @@ def _bind_tables(state: ChainState, body: Body, row: Row) -> None:
 
 
 def _paths_read(node: Typed) -> Iterator[str]:
-    return (one.symbol.path for one in node.nodes() if one.op == "name" and one.symbol is not None)
+    return (one.symbol.path for one in node.nodes if one.op == "name" and one.symbol is not None)
 
 
 def _raise(state: ChainState, flag: Entry) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.lints.transforms import lint_transform
 from specgen.check.model import Checked, Parameter, identifier
@@ -53,7 +52,7 @@ from specgen.expr.sizes import Sym
 from specgen.expr.symbols import Time
 from specgen.schema.load import SchemaFile
 from specgen.schema.transform import Transform
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 __all__ = ["CheckedTransform", "check_transform"]
 

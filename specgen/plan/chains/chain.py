@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv, Entry, dotted
@@ -38,6 +37,7 @@ from specgen.plan.transforms.networks import network_docs, networks_record
 from specgen.plan.transforms.python import objects_record
 from specgen.program.hot_cold import Parts, split
 from specgen.program.program import Input, InputKind, Program
+from specgen.values import replace
 
 
 def plan_chain(checked: Checked[CheckedChain], env: EnvInterface) -> list[Item]:
