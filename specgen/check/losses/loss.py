@@ -8,7 +8,6 @@ from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
 from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
-from specgen.check.losses.calls import RECORDS
 from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
@@ -20,7 +19,7 @@ from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.methods import checked_methods
 from specgen.check.losses.model import CheckedLoss, LossClass, Requirement
-from specgen.check.losses.names import reserved_in_loss
+from specgen.check.losses.names import no_values, reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first
@@ -43,8 +42,7 @@ from specgen.diagnostics.rules import expressions as expression_rules
 from specgen.diagnostics.rules import losses as rules
 from specgen.expr import Binding, Expr, Function, Symbol, Type, Typed, free_names, infer, parse
 from specgen.expr.builtins.record import Builtin
-from specgen.expr.sizes import AXES
-from specgen.expr.tree import calls_in, names_read, names_read_or_called
+from specgen.expr.tree import calls_in, names_read
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Loss
 from specgen.source import Mapping as MappingNode
@@ -74,7 +72,8 @@ class LossChecker:
         """The checked loss; ``None`` if it calls a function that has a mistake."""
         self.path = ("losses", self.name)
         reserved = reserved_in_loss(self.name, (*self.loss.terms, *self.loss.metrics))
-        self.names = Names(self.sink, reserved, self.shared.words)
+        whole = self.file.key_span(*self.path).to(self.file.span(*self.path))
+        self.names = Names(self.sink, reserved, self.shared.words, whole)
         inherited = self.parent.properties if self.parent is not None else frozenset[str]()
         self.declared = Declared(self.file, self.path, self.loss, self.names, self.sink, inherited)
         self.declared.check()
@@ -240,7 +239,12 @@ class LossChecker:
         made: list[Statement] = []
         if not isinstance(node, MappingNode):
             return ()
-        self.later = {key.text: key for key, _ in node.entries} if section == "let" else {}
+        self.later = {}
+        if section == "let":
+            taken = (
+                self.shared.words
+            )  # such a name is refused where it is given, and calls are of the function
+            self.later = {key.text: key for key, _ in node.entries if key.text not in taken}
         for key, value in node.entries:
             source = expression_of(value)
             if (
@@ -295,7 +299,9 @@ class LossChecker:
         # What reads a value that is wrong already is not reported again.
         if expr is None or free_names(expr) & self.broken or broken_reads(expr, self.shared.broken):
             if expr is not None:
-                self._report_unknown(expr, source)
+                others = {*self.broken, *self.shared.broken, *self.later, *self.outputs.unreadable}
+                others |= {*self.readable, *self.loss.networks, *no_values(expr)}
+                unknown_reads(expr, source, self.scope, self.functions, others, self.sink)
             self.broken.add(name)
             return None
         if misplaced_reads(expr, source, self.scope.keys(), self.outputs.unreadable, self.later, self.sink):
@@ -321,13 +327,6 @@ class LossChecker:
         if section == "let":
             self.scope[name] = Binding(typed.type, typed.interval, typed.static, "value", statement.symbol)
         return statement
-
-    def _report_unknown(self, expr: Expr, source: Scalar) -> None:
-        """Report the names that nothing has in an expression that can't be typed, as something in it has a mistake of its own."""
-        others = {*self.broken, *self.shared.broken, *self.later, *self.outputs.unreadable}
-        others |= {*self.loss.networks, *self.readable, *RECORDS, *AXES, *OF_LOSSES}
-        others |= {name.path for name in names_read_or_called(expr) if "." in name.path}  # fields and copies
-        unknown_reads(expr, source, self.scope, self.functions, others, self.sink)
 
     def _typed(self, expr: Expr, source: Scalar) -> Typed | None:
         if "value_estimate" not in self.functions:
