@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -32,6 +31,7 @@ from specgen.plan.model import (
 )
 from specgen.plan.pipelines.model import PipelinePlan
 from specgen.plan.transforms.model import TransformPlan
+from specgen.values import replace
 
 
 def imports_of(items: Iterable[Item], further: Mapping[str, Import], module: str) -> frozenset[Import]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.attributes import LOSS_ATTRIBUTES
 from specgen.check.losses.builtins import WORDS
@@ -30,7 +30,7 @@ from specgen.expr.tree import subexpressions
 from specgen.expr.types import Record
 from specgen.schema.load import SchemaFile
 from specgen.schema.loss import Estimator, Loss, LossKey, Network
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 _SIGNALS = {
     "reward": Type("float32", (), col=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from specgen.check.model import Checked, Parameter
@@ -50,6 +49,7 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
+from specgen.values import replace
 
 
 def check_pipeline(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from specgen.check.model import Statement, identifier
 from specgen.check.statements import SectionResult, made_statement
@@ -17,7 +16,7 @@ from specgen.expr import Binding, Function, Symbol, Type, full, infer, parse_typ
 from specgen.expr.builtins.record import Builtin
 from specgen.expr.source_text import Excerpt
 from specgen.schema.load import SchemaFile
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass
