@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from specgen.check.lints.losses import LossToLint, lint_loss
 from specgen.check.lints.numbers import warn_whole_numbers
 from specgen.check.losses.batch import batch_functions
-from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES
+from specgen.check.losses.builtins import LOSS_BUILTINS, OF_LOSSES, no_values
 from specgen.check.losses.chosen import chosen_first
 from specgen.check.losses.coefficients import fixed_params
 from specgen.check.losses.conditions import infer_requirement, with_random
@@ -19,7 +19,7 @@ from specgen.check.losses.joined import joined_calls
 from specgen.check.losses.masks import report_late_masks, sample_dimensions
 from specgen.check.losses.methods import checked_methods
 from specgen.check.losses.model import CheckedLoss, LossClass, Requirement
-from specgen.check.losses.names import no_values, reserved_in_loss
+from specgen.check.losses.names import reserved_in_loss
 from specgen.check.losses.networks import NetworkCalls
 from specgen.check.losses.outputs import Outputs, report_missing
 from specgen.check.losses.reduce import means_first

@@ -1,15 +1,10 @@
-"""Names of a loss that are taken: by its generated class and functions, and by what is no value; keys that none can be."""
+"""Names that a loss can't give: those of its generated class and functions, and keys that none can be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specgen.check.losses.builtins import OF_LOSSES
-from specgen.check.losses.calls import RECORDS
 from specgen.check.model import identifier, snake
-from specgen.expr import Expr
-from specgen.expr.sizes import AXES
-from specgen.expr.tree import names_read_or_called
 from specgen.settings import LONGEST_NAME
 
 
@@ -71,12 +66,3 @@ def data_key_refusal(key: str) -> str | None:
         return f"a key has at most {LONGEST_NAME} characters, this one has {len(key):,}"
     hidden = next((char for char in key if not char.isprintable()), None)
     return None if hidden is None else f"U+{ord(hidden):04X} can't be seen"
-
-
-def no_values(expr: Expr) -> frozenset[str]:
-    """The names that mean something in any loss, or in what an expression calls, without being values.
-
-    These are records, axes, functions of losses, and what has a dot: fields, and networks with other parameters.
-    """
-    dotted = {name.path for name in names_read_or_called(expr) if "." in name.path}
-    return frozenset({*RECORDS, *AXES, *OF_LOSSES, *dotted})
