@@ -222,7 +222,7 @@ IMPORTABLE: dict[str, Import] = {
         for name in names
     },
     **{name: Import("specgen_runtime.params", name) for name in ("as_ints", "float_param", "int_param")},
-    "Limits": Import("specgen_runtime.params", "Limits", typing_only=True),
+    "NumberRange": Import("specgen_runtime.params", "NumberRange", typing_only=True),
     **{name: Import("specgen_runtime.objectives", name) for name in _RUNTIME_LOSSES},
     **{name: Import("specgen_runtime.objectives.samples", name) for name in _RUNTIME_SAMPLES},
     "combined_mask": Import("specgen_runtime.objectives.weighting", "combined_mask"),
