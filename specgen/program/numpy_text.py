@@ -17,7 +17,7 @@ from specgen.literals import literal
 from specgen.precedence import ADD, ATOM, BIT_AND, BIT_OR, COMPARE, MUL, UNARY
 from specgen.program.names import numbered
 from specgen.program.program import Assign, Program
-from specgen.program.walk import reads
+from specgen.program.walk import known, reads, store
 from specgen.values import dataclass
 
 _ARITHMETIC: Final = {"+": ADD, "-": ADD, "*": MUL, "/": MUL}
@@ -38,6 +38,7 @@ class PrintedRow:
         lines: its statements, and the declarations that they come from.
         entries: an expression for each output.
         records: the records that it reads.
+        reads: the keys of what it reads of what was there before.
         uses: the names of its module that it reads.
     """
 
@@ -45,6 +46,7 @@ class PrintedRow:
     lines: tuple[tuple[str, str | None], ...]
     entries: tuple[str, ...]
     records: tuple[str, ...]
+    reads: tuple[str, ...]
     uses: frozenset[str]
 
 
@@ -77,6 +79,7 @@ class _Printer:
     def row(self) -> PrintedRow:
         program = self.program
         args: dict[Symbol, str] = {}
+        kept: list[str] = []
         owned: set[str] = set()
         for one in program.inputs:
             key = one.symbol.key
@@ -84,9 +87,12 @@ class _Printer:
                 self.names[one.symbol] = f"{one.group}.{one.symbol.name}"
             elif one.kind == "given":
                 args[one.symbol] = self._name(one.symbol)
+            elif one.kind == "witness":  # of a reset: nothing is done
+                self.inline[one.symbol] = store(known(False), one.symbol.type)
             elif one.kind in ("state", "flag") and key is not None and len(key) == 1:
                 # What was there is in the data already: what it is afterwards has memory of its own.
                 text = self.names[one.symbol] = f"{self.held}[{literal(key[0])}]"
+                kept.append(key[0])
                 owned.add(text)
             else:
                 raise _OnlyTorchError
@@ -104,7 +110,9 @@ class _Printer:
             lines.append((f"{self._name(statement.target)} = {text}", statement.origin))
         entries = tuple(self._entry(output.symbol, owned) for output in program.outputs)
         records = dict.fromkeys(one.group for one in program.inputs if one.group)
-        return PrintedRow(args, tuple(lines), entries, tuple(records), frozenset(self.texts.uses))
+        return PrintedRow(
+            args, tuple(lines), entries, tuple(records), tuple(kept), frozenset(self.texts.uses)
+        )
 
     def _name(self, symbol: Symbol) -> str:
         name = self.names[symbol] = numbered(symbol.name, self.taken)
@@ -135,11 +143,13 @@ class _Printer:
             return self.texts.static(node.static)
         if node.op == "name" and node.symbol in self.names:
             return Printed(self.names[node.symbol])
-        if node.op == "store":
-            return self._stored(node)
+        if node.op == "name" and node.symbol in self.inline:
+            return self.show(self.inline[node.symbol])
         number = _constant(node)
         if number is not None:
             return self._filled(node.type, number)
+        if node.op == "store":
+            return self._stored(node)
         if node.op in _ARITHMETIC:
             return self._arithmetic(node)
         if node.op == "neg" and _is_computed(node.type.dtype):

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=55adaba9a61017cb4d079efa41fab9dbdb0f1716eed7e5d18a04f3e7de658fe8
+# specgen: sha256=fee5cff0a75903a24b0fd4647b563622d57654f80377edf66e87161206475780
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -333,6 +333,7 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
     _gym_id = "CartPole-v1"
     _gym_max_episode_steps = 500
     _gym_lifts = True
+    _gym_row_reads = ("step_count", "episode_reward")
     consts: CartPoleGymTrainConsts
     _root_record = CartPoleGymTrainRoot
     _root_keys = (
@@ -423,6 +424,18 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward,
             "reward": reward * consts.reward_scaling_4_scale + consts.reward_scaling_4_loc,
+        }
+
+    def _gym_first_row(self, raw_observation: Array) -> dict[str, Any]:
+        consts = self._gym_consts
+        return {
+            "observation": raw_observation * consts.observation_norm_3_scale + consts.observation_norm_3_loc,
+            "done": False,
+            "terminated": False,
+            "truncated": False,
+            "is_init": True,
+            "step_count": 0,
+            "episode_reward": 0.0,
         }
 
     def _root_entries(self, root: CartPoleGymTrainRoot) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=4732d962e8a56217fa7a1ee0b6a4ef0831c469988eb57a47c353597ab9973c34
+# specgen: sha256=c6348be223db59579956958caba1f6e5ec7ff84986142c0b4a88c0dea45a4bfd
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
@@ -284,6 +284,7 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
     _gym_id = "Pendulum-v1"
     _gym_max_episode_steps = 200
     _gym_lifts = True
+    _gym_row_reads = ("step_count", "episode_reward")
     consts: PendulumGymTrainConsts
     _root_record = PendulumGymTrainRoot
     _env_class = PendulumGym
@@ -362,6 +363,17 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "step_count": held["step_count"] + 1,
             "episode_reward": held["episode_reward"] + reward_2,
             "reward": reward_2,
+        }
+
+    def _gym_first_row(self, observation: Array) -> dict[str, Any]:
+        return {
+            "observation": observation,
+            "done": False,
+            "terminated": False,
+            "truncated": False,
+            "is_init": True,
+            "step_count": 0,
+            "episode_reward": 0.0,
         }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from specgen.check.chains.model import CheckedChain
 from specgen.check.chains.writes import PRIVATE
-from specgen.check.model import snake
+from specgen.check.model import Entry, snake
 from specgen.check.names import INVERSE
 from specgen.check.programs.body import Body
 from specgen.check.programs.chain_around import apply_around, stand_still
 from specgen.check.programs.chain_start import begin_with_environment, begin_with_gymnasium
-from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces
+from specgen.check.programs.chain_state import ChainCell, ChainState, EnvPieces, Moment
 from specgen.check.programs.chain_transforms import apply_transform
 from specgen.check.programs.env import NOT_DONE
 from specgen.expr.symbols import Key
@@ -114,16 +116,26 @@ class ChainPrograms:
 
     def entries_after_step(self) -> Program | None:
         """What stands under `next` after a step, as one program; None where what is carried has keys of its own."""
-        after, cells = self._state.views["next"], {one.cell.key for one in self.cells}
+        rewards = (entry for entry in self.chain.entries.values() if entry.role == "reward")
+        return self._entries_after("step", "next", rewards)
+
+    def entries_after_reset(self) -> Program | None:
+        """What stands at the root after a reset, likewise."""
+        return self._entries_after("reset", "reset", ())
+
+    def _entries_after(self, phase: str, moment: Moment, rewards: Iterable[Entry]) -> Program | None:
+        seen, cells = self._state.views[moment], {one.cell.key for one in self.cells}
         # In the order in which a class lists them: what follows from the records, the records, rewards.
         shown = {entry.key: entry for entry in self.derived}
         shown |= {key: entry for entry in self.chain.entries.values() if (key := entry.key) in cells}
-        shown |= {entry.key: entry for entry in self.chain.entries.values() if entry.role == "reward"}
-        outputs = [Output(entry.name, after[entry.dotted], "value", key) for key, entry in shown.items()]
-        if any(PRIVATE in (one.cell.key or ()) for one in self.cells):
+        shown |= {entry.key: entry for entry in rewards}
+        if any(PRIVATE in (one.cell.key or ()) for one in self.cells) or not all(
+            entry.dotted in seen for entry in shown.values()
+        ):
             return None
-        whole = self.component().phases["step"]
-        return cut(replace(whole, name=f"{self.prefix}_entries", record=None), outputs)
+        outputs = [Output(entry.name, seen[entry.dotted], "value", key) for key, entry in shown.items()]
+        whole = self.component().phases[phase]
+        return cut(replace(whole, name=f"{self.prefix}_{phase}_entries", record=None), outputs)
 
     def _program(self, body: Body, inputs: tuple[Input, ...], outputs: list[Output], record: str) -> Program:
         phase = body.path.rpartition(".")[2]

@@ -14,7 +14,7 @@ from specgen.expr.symbols import Key
 from specgen.plan.chains.chain_class import chain_class
 from specgen.plan.chains.learned import learned_record
 from specgen.plan.chains.lift import plan_lift
-from specgen.plan.chains.row import plan_row
+from specgen.plan.chains.row import RowPlan, plan_rows
 from specgen.plan.data import annotation, data_plan
 from specgen.plan.envs.env import consts_record
 from specgen.plan.envs.python_env import dynamics_type
@@ -119,9 +119,10 @@ class _Planner:
         # numbers for actions are drawn step by step, and what a policy leaves is known at each step only
         lifted = liftable and not drawn and not self._inputs("written")
         methods = plan_lift(self.component, parts.advance) if lifted else ()
+        rows = RowPlan()
         if liftable:
-            methods += plan_row(self.programs.entries_after_step())
-        items.append(chain_class(interface, chain, env, methods, self._returned(parts)))
+            rows = plan_rows(self.programs.entries_after_reset(), self.programs.entries_after_step())
+        items.append(chain_class(interface, chain, env, methods, rows, self._returned(parts)))
         items += data_plan(interface)
         return items
 

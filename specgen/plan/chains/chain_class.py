@@ -6,6 +6,7 @@ from specgen.check.chains.model import CheckedChain
 from specgen.code import named
 from specgen.plan.chains.learned import learned_record, plan_learners
 from specgen.plan.chains.lift import LIFT, plan_firsts
+from specgen.plan.chains.row import RowPlan
 from specgen.plan.envs.env_class import NOT_DONE, advance_call, environment_plan, inverse_call, reset_call
 from specgen.plan.envs.gym_env import gym_plan
 from specgen.plan.envs.model import EnvironmentPlan
@@ -22,6 +23,7 @@ def chain_class(
     chain: CheckedChain,
     env: EnvInterface,
     methods: tuple[FunctionPlan, ...],
+    rows: RowPlan,
     observed: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> EnvironmentPlan:
     """The environment class of a chain, around a native, Gymnasium-backed or Python-backed environment.
@@ -30,7 +32,8 @@ def chain_class(
         interface: of the chain.
         chain: its declaration.
         env: of the environment behind it.
-        methods: those that compute many steps at once, and a step of NumPy's.
+        methods: those that compute many steps at once.
+        rows: those that compute one by NumPy.
         observed: what the reset and the step function call Gymnasium's observations.
     """
     lead = f"Transforms, in order: {', '.join(i.transform.name for i in chain.instances) or 'none'}."
@@ -42,7 +45,7 @@ def chain_class(
         parent = "gym_environment"
         lifts = any(one.name == LIFT for one in methods)
         gym = gym_plan(env.env, *observed, lifts=lifts)
-        gym = replace(gym, inverse=inverse_call(interface))
+        gym = replace(gym, row_reads=rows.reads, inverse=inverse_call(interface))
         witness = "not_done"
         if lifts:
             firsts = plan_firsts(interface, observed[0][0], reset_call(interface, witness))
@@ -66,7 +69,7 @@ def chain_class(
         env_class=None if gym is None and python is None else named(env.name),
         learned=None if learned is None else named(learned.name),
         learners=plan_learners(chain),
-        methods=(*firsts, *methods),
+        methods=(*firsts, *methods, *rows.methods),
         networks=chain_networks(chain),
         objects=chain_objects(chain),
     )

@@ -1,4 +1,4 @@
-"""A step of a chain over Gymnasium as lines of NumPy: what `"next"` holds, for the one environment that there is."""
+"""A reset and a step of a chain over Gymnasium as lines of NumPy: what they give, for the one environment there is."""
 
 from __future__ import annotations
 
@@ -6,42 +6,72 @@ from specgen.code import named, using
 from specgen.literals import literal
 from specgen.plan.model import Argument, FunctionPlan, Line
 from specgen.program.fold import fold
-from specgen.program.numpy_text import print_row
+from specgen.program.numpy_text import PrintedRow, print_row
 from specgen.program.program import Program
 from specgen.program.stored import copies, stored_where_made
+from specgen.values import dataclass
 
 _ROW = "_gym_row"
+_FIRST = "_gym_first_row"
 _HELD = "held"
 _RETURNED = ("reward", "terminated", "truncated")
 
 
-def plan_row(entries: Program | None) -> tuple[FunctionPlan, ...]:
-    """The method that takes a step; none where it needs torch, or keys are nested.
+@dataclass(frozen=True)
+class RowPlan:
+    """The methods that reset and step by NumPy.
+
+    Attributes:
+        methods: none where that needs torch, or keys are nested.
+        reads: the keys of the root that the step reads.
+    """
+
+    methods: tuple[FunctionPlan, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+def plan_rows(reset: Program | None, step: Program | None) -> RowPlan:
+    """Plan them.
 
     Args:
-        entries: what stands under `next` after a step.
+        reset: what stands at the root after a reset.
+        step: what stands under `next` after a step.
     """
-    if entries is None or any(len(output.key or ()) != 1 for output in entries.outputs):
-        return ()
+    taken = None if step is None else _printed(step)
+    if step is None or taken is None:
+        return RowPlan()
+    begun = None if reset is None else _printed(reset)
+    methods = [_method(_ROW, (_HELD,), _RETURNED, step, taken)]
+    if reset is not None and begun is not None:
+        methods.append(_method(_FIRST, (), (), reset, begun))
+    return RowPlan(tuple(methods), taken.reads)
+
+
+def _printed(entries: Program) -> PrintedRow | None:
+    if any(len(output.key or ()) != 1 for output in entries.outputs):
+        return None
     program = stored_where_made(copies(fold(entries)))
     printed = print_row(program, _HELD, ("filled_row", "row_number", "self"))
-    if printed is None or printed.records not in ((), ("consts",)):
-        return ()
-    names = {symbol.name: name for symbol, name in printed.args.items()}
-    observation = next((name for one, name in names.items() if one not in _RETURNED), "observation")
-    returned = [observation, *(names.get(one, one) for one in _RETURNED)]
+    return None if printed is None or printed.records not in ((), ("consts",)) else printed
+
+
+def _method(
+    name: str, before: tuple[str, ...], returned: tuple[str, ...], entries: Program, printed: PrintedRow
+) -> FunctionPlan:
+    names = {symbol.name: text for symbol, text in printed.args.items()}
+    observation = next((text for one, text in names.items() if one not in returned), "observation")
     lines = [Line("consts = self._gym_consts")] if printed.records else []
     lines += [Line(text, origin) for text, origin in printed.lines]
     pairs = (
         f"{literal(output.key[0])}: {text}"
-        for output, text in zip(program.outputs, printed.entries, strict=True)
+        for output, text in zip(entries.outputs, printed.entries, strict=True)
         if output.key is not None
     )
     lines.append(Line(f"return {{{', '.join(pairs)}}}"))
     arguments = (
-        Argument(_HELD, using("Mapping[str, Any]", "Mapping", "Any")),
+        *(Argument(one, using("Mapping[str, Any]", "Mapping", "Any")) for one in before),
         Argument(observation, named("Array")),
-        *(Argument(name, named("Any")) for name in returned[1:]),
+        *(Argument(names.get(one, one), named("Any")) for one in returned),
     )
     result = using("dict[str, Any]", "Any")
-    return (FunctionPlan(_ROW, arguments, result, (), tuple(lines), method=True, uses=printed.uses),)
+    return FunctionPlan(name, arguments, result, (), tuple(lines), method=True, uses=printed.uses)

@@ -119,6 +119,7 @@ class GymPlan:
         observed: the names of what a reset returns: one observation, or one for each key of a Dict space.
         stepped: the names of what a step returns of them.
         lifts: whether rollouts make tensors once for all steps.
+        row_reads: the keys of the root that a step of NumPy's reads.
         inverse: what it is given, of what the policy writes; None where it is given that.
     """
 
@@ -128,6 +129,7 @@ class GymPlan:
     observed: tuple[str, ...]
     stepped: tuple[str, ...]
     lifts: bool = False
+    row_reads: tuple[str, ...] = ()
     inverse: CallPlan | None = None
 
 

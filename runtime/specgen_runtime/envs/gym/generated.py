@@ -83,6 +83,9 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
     _keeps_state = True
     _record_steps = GymRecordSteps
 
+    _gym_row_reads: ClassVar[tuple[str, ...]] = ()
+    """The keys of the state and done flags that `_gym_row` reads."""
+
     _gym_consts: Any
     """The constant tables for `_gym_row`: NumPy's arrays, and its numbers where a table is one number."""
 
@@ -250,7 +253,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         and not this, is stepped by that.
 
         Args:
-            held: the state and done flags of the root.
+            held: of the root, what `_gym_row_reads` names.
             observation: as Gymnasium gave it, in memory of its own.
             reward: a float32.
             terminated: a bool.
@@ -260,6 +263,14 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         return dict(
             zip(fields, (observation, terminated | truncated, terminated, truncated, reward), strict=True)
         )
+
+    def _gym_first_row(self, observation: Array, /) -> dict[str, Any]:
+        """What the root holds after a reset, likewise: what `_fresh` and `_root_entries` give.
+
+        Args:
+            observation: as for `_gym_row`.
+        """
+        return dict(zip(self._root_record._fields, (observation, False, False, False), strict=True))
 
     def _row_steps(self) -> GymRowSteps | None:
         """What takes steps by `_gym_row`; None where there is none."""

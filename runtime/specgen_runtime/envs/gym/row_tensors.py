@@ -41,10 +41,14 @@ class RowTensors:
 
     Args:
         forms: the entries, by key.
+
+    Attributes:
+        order: the place of each key among them.
     """
 
     def __init__(self, forms: Mapping[str, RowEntry]) -> None:
         self._forms = dict(forms)
+        self.order = {key: at for at, key in enumerate(forms)}
         self._places = [0 if form.is_number else ... for form in forms.values()]
         self._large = any(map(_is_large, forms.values()))
         self._made: list[tuple[dict[str, Tensor], tuple[Array, ...]]] = []

@@ -6,7 +6,7 @@ already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["GymRowSteps"]
 
-_METHOD = "_gym_row"
-_REPLACED = ("_advance", "_gym_step", "_next_entries", "_read", "_root_entries")
-"""What a step of `_METHOD` stands for: whoever writes one of these anew means the steps, too."""
+_ROW = "_gym_row"
+_STEPPED_BY = ("_advance", "_gym_step", "_next_entries", "_read", "_root_entries")
+"""What a step of `_ROW` stands for: whoever writes one of these anew means the steps, too."""
+
+_FIRST = "_gym_first_row"
+_RESET_BY = ("_fresh", "_gym_firsts", "_gym_reset", "_root_entries")
+"""What a reset of `_FIRST` stands for, likewise."""
 
 _SIZE = torch.Size(())
 _FEW = 32
@@ -67,17 +71,17 @@ class GymRowSteps:
             e.leaf.key: RowEntry(e.shape, _array_dtype(e.dtype), e.leaf.key in numbers)
             for e in layout.observation.entries + layout.done.entries + layout.reward.entries
         }
-        self._new: RowTensors | None = None
-        self._pick_arrays: Callable[[Sequence[Array]], tuple[Array, ...]] = tuple
+        self._begins = _stands_for(env, _FIRST, _RESET_BY)
         self._reward = np.zeros(1, np.float32)
-        # What a step reads of its root.
-        self._fits = [(e.leaf.key, e.shape, e.dtype) for e in layout.state.entries + layout.done.entries]
-        self._read: list[Any] = [key for key, _, _ in self._fits]
+        self._new_steps: RowTensors | None = None
+        self._new_roots: RowTensors | None = None
+        # What a root has to hold, and in front what a step reads of it.
+        fits = {e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries}
+        self._read = env._gym_row_reads
+        self._fits = {key: fits[key] for key in dict.fromkeys((*self._read, *fits))}
+        self._pick = itemgetter(*self._fits)
         self._places = [0 if self._forms[key].is_number else ... for key in self._read]
-        # Those of it that can have gradients.
-        self._floats = [at for at, key in enumerate(self._read) if self._forms[key].dtype.kind == "f"]
-        # Of the last step: the tensors that the next one reads if it goes on from there, where they are, their arrays.
-        self._pick = itemgetter(*self._read)
+        # Of the last step or reset: these tensors; where those are that the next step reads, and their arrays.
         self._tensors: tuple[Tensor, ...] = ()
         self._addresses: list[int] = []
         self._arrays: Sequence[Array] = ()
@@ -86,8 +90,7 @@ class GymRowSteps:
     @classmethod
     def of(cls, env: GeneratedGymEnv[Any, Any]) -> GymRowSteps | None:
         """The steps of an environment; None where its class has no `_gym_row`, or takes other steps by now."""
-        places = {name: method_place(type(env), name) for name in (_METHOD, *_REPLACED)}
-        if places[_METHOD] != min(places.values()) or not env.__dict__.keys().isdisjoint(places):
+        if not _stands_for(env, _ROW, _STEPPED_BY):
             return None
         if env._row_format is None or env._off_cpu or not env._flat or len(env._action_leaves) != 1:
             return None
@@ -131,20 +134,23 @@ class GymRowSteps:
         if read is None:
             return None
         values = self.take(read, self._given(action))
-        new = self._new or self._begin_rows(values)
-        entries, arrays = new.written(values)
-        self._tensors, self._arrays = self._pick(entries), self._pick_arrays(arrays)
-        self._addresses = list(map(Tensor.data_ptr, self._tensors))
+        new = self._new_steps = self._new_steps or self._made_for(values)
+        entries = self._tensors_of(values, new)
         self._done = bool(values["done"])
         held["next"] = owning_td(entries, _SIZE, self._device)
         return entries
 
-    def _begin_rows(self, values: Mapping[str, Any]) -> RowTensors:
-        """What makes tensors of all values that `_gym_row` gives, in their order."""
-        self._new = RowTensors({key: self._forms[key] for key in values})
-        order = list(values)
-        self._pick_arrays = itemgetter(*(order.index(key) for key in self._read))
-        return self._new
+    def _made_for(self, values: Mapping[str, Any]) -> RowTensors:
+        """What makes the tensors of such values, in their order."""
+        return RowTensors({key: self._forms[key] for key in values})
+
+    def _tensors_of(self, values: Mapping[str, Any], new: RowTensors) -> dict[str, Tensor]:
+        """The entries that hold some values, from which the next step is expected to go on."""
+        entries, arrays = new.written(values)
+        self._tensors = self._pick(entries)
+        self._addresses = list(map(Tensor.data_ptr, self._tensors[: len(self._read)]))
+        self._arrays = [arrays[new.order[key]] for key in self._read]
+        return entries
 
     def take(self, held: Mapping[str, Any], action: Any) -> dict[str, Any]:
         """Take a step: the values of what `"next"` holds.
@@ -156,35 +162,41 @@ class GymRowSteps:
         Raises:
             ValueError: Gymnasium gave what its space does not have.
         """
-        env = self._env
         observation, reward, terminated, truncated, _info = self._source.env.step(action)
-        alike = type(observation) is np.ndarray and observation.dtype is self._dtype
         self._reward[0] = reward if isinstance(reward, float) else reward_tensor(reward).item()
-        return env._gym_row(
+        return self._env._gym_row(
             held,
-            observation.copy()
-            if alike and observation.shape == self._shape
-            else env._encode_all(observation).numpy(),
+            self._observed(observation),
             self._reward[0],
             _RAISED if terminated else _NOT_RAISED,
             _RAISED if truncated else _NOT_RAISED,
         )
 
+    def _observed(self, observation: Any) -> Array:
+        """What Gymnasium gave, as its spec says, in memory of its own."""
+        alike = type(observation) is np.ndarray and observation.dtype is self._dtype
+        array: Array = (
+            observation.copy()
+            if alike and observation.shape == self._shape
+            else self._env._encode_all(observation).numpy()
+        )
+        return array
+
     def _read_values(self, held: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The values of what the step before gave; None if one is not there, or not as the specs say."""
+        """The values that a step reads of a root; None if one is not there, or not as the specs say."""
         try:
             tensors = self._pick(held)
         except KeyError:
             return None
-        arrays = self._arrays
+        arrays, read = self._arrays, tensors[: len(self._read)]
         if not (
-            # What we made ourselves fits, unless somebody has given the tensor other memory or a gradient since.
-            len(self._tensors) == len(tensors)
+            # What we made ourselves fits, unless somebody has given a tensor other memory or a gradient since.
+            self._tensors
             and all(map(is_, tensors, self._tensors))
-            and list(map(Tensor.data_ptr, tensors)) == self._addresses
-            and True not in [tensors[at].requires_grad for at in self._floats]
+            and list(map(Tensor.data_ptr, read)) == self._addresses
+            and True not in [tensor.requires_grad for tensor in read]
         ):
-            for tensor, (_, shape, dtype) in zip(tensors, self._fits, strict=True):
+            for tensor, (shape, dtype) in zip(tensors, self._fits.values(), strict=True):
                 if (
                     type(tensor) is not Tensor
                     or tensor.shape != shape
@@ -192,7 +204,7 @@ class GymRowSteps:
                     or tensor.requires_grad
                 ):
                     return None
-            arrays = list(map(Tensor.numpy, tensors))
+            arrays = list(map(Tensor.numpy, read))
         return {key: array[place] for key, array, place in zip(self._read, arrays, self._places, strict=True)}
 
     def values_of(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -241,8 +253,11 @@ class GymRowSteps:
 
     def first(self) -> dict[str, Any]:
         """Start an episode: the values of its root."""
-        entries = self._env._root_entries(self._env._fresh())
-        return self.values_of({key: value.numpy() for key, value in entries.items()})
+        env = self._env
+        if self._begins:
+            observation, _info = self._source.reset({})
+            return env._gym_first_row(self._observed(observation))
+        return self.values_of({key: value.numpy() for key, value in env._root_entries(env._fresh()).items()})
 
     def _following(self, held: dict[str, Any], entries: dict[str, Tensor]) -> Any:
         """The root behind a step: the entries of `"next"` but the reward, or those of a new episode, over the root's.
@@ -251,9 +266,10 @@ class GymRowSteps:
             held: the entries of the root, and `"next"`.
             entries: of `"next"`.
         """
-        env = self._env
         if self._done:  # after the step that was just taken
-            entries = env._root_entries(env._fresh())
+            values = self.first()
+            new = self._new_roots = self._new_roots or self._made_for(values)
+            entries = self._tensors_of(values, new)
         root = {**held, **entries}
         del root["next"]
         for key in self._rewards:
@@ -270,6 +286,12 @@ def _entries_of_root(tensordict: Any) -> dict[str, Any] | None:
         return None
     held = plain_entries(tensordict)
     return None if held is None or "next" in held or "_step" in held else held
+
+
+def _stands_for(env: GeneratedGymEnv[Any, Any], method: str, others: tuple[str, ...]) -> bool:
+    """Whether a method does what others do: nobody has written one of them anew since it was, or set one on the object."""
+    places = {name: method_place(type(env), name) for name in (method, *others)}
+    return places[method] == min(places.values()) and env.__dict__.keys().isdisjoint(places)
 
 
 def _actions_of_classes(env: GeneratedGymEnv[Any, Any], spec: Any) -> list[Any]:
