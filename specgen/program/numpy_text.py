@@ -35,31 +35,30 @@ class PrintedRow:
 
     Attributes:
         args: what the environment returned, and what it is called.
+        read: the keys of what it reads of what was there before, and what that is called.
         lines: its statements, and the declarations that they come from.
         entries: an expression for each output.
         records: the records that it reads.
-        reads: the keys of what it reads of what was there before.
         uses: the names of its module that it reads.
     """
 
     args: dict[Symbol, str]
+    read: dict[str, str]
     lines: tuple[tuple[str, str | None], ...]
     entries: tuple[str, ...]
     records: tuple[str, ...]
-    reads: tuple[str, ...]
     uses: frozenset[str]
 
 
-def print_row(program: Program, held: str, taken: Collection[str] = ()) -> PrintedRow | None:
+def print_row(program: Program, taken: Collection[str] = ()) -> PrintedRow | None:
     """A program as NumPy computes it for one environment; None where it might compute something else than torch.
 
     Args:
         program: straight-line, with outputs of one dimension or more, a trailing 1 included.
-        held: the name of the dict that holds what was there before the step.
         taken: names that mean something else.
     """
     try:
-        return _Printer(program, held, taken).row()
+        return _Printer(program, taken).row()
     except _OnlyTorchError:
         return None
 
@@ -69,17 +68,17 @@ class _OnlyTorchError(Exception):
 
 
 class _Printer:
-    def __init__(self, program: Program, held: str, taken: Collection[str]) -> None:
-        self.program, self.held = program, held
+    def __init__(self, program: Program, taken: Collection[str]) -> None:
+        self.program = program
         self.texts = FunctionTexts()
         self.names: dict[Symbol, str] = {}
-        self.taken: set[str] = {held, *taken, *(one.group for one in program.inputs if one.group)}
+        self.taken: set[str] = {*taken, *(one.group for one in program.inputs if one.group)}
         self.inline: dict[Symbol, Typed] = {}
 
     def row(self) -> PrintedRow:
         program = self.program
         args: dict[Symbol, str] = {}
-        kept: list[str] = []
+        read: dict[str, str] = {}
         owned: set[str] = set()
         for one in program.inputs:
             key = one.symbol.key
@@ -91,9 +90,8 @@ class _Printer:
                 self.inline[one.symbol] = store(known(False), one.symbol.type)
             elif one.kind in ("state", "flag") and key is not None and len(key) == 1:
                 # What was there is in the data already: what it is afterwards has memory of its own.
-                text = self.names[one.symbol] = f"{self.held}[{literal(key[0])}]"
-                kept.append(key[0])
-                owned.add(text)
+                read[key[0]] = self._name(one.symbol)
+                owned.add(read[key[0]])
             else:
                 raise _OnlyTorchError
         uses = Counter(symbol for statement in program.body for symbol in reads(statement))
@@ -110,9 +108,7 @@ class _Printer:
             lines.append((f"{self._name(statement.target)} = {text}", statement.origin))
         entries = tuple(self._entry(output.symbol, owned) for output in program.outputs)
         records = dict.fromkeys(one.group for one in program.inputs if one.group)
-        return PrintedRow(
-            args, tuple(lines), entries, tuple(records), tuple(kept), frozenset(self.texts.uses)
-        )
+        return PrintedRow(args, read, tuple(lines), entries, tuple(records), frozenset(self.texts.uses))
 
     def _name(self, symbol: Symbol) -> str:
         name = self.names[symbol] = numbered(symbol.name, self.taken)

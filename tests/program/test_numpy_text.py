@@ -36,13 +36,13 @@ def text_of(value: str) -> str:
     ("value", "printed"),
     [
         # Beside one number of Python's, some versions of NumPy compute one of its own in float64.
-        ("next.reward + made * 2", 'reward + held["made"] * row_number("float32", 2)'),
-        ("(next.reward - made) / 3", '(reward - held["made"]) / row_number("float32", 3)'),
-        ("next.reward - (made - 1)", 'reward - (held["made"] - row_number("float32", 1))'),
-        ("-(next.reward * made)", '-(reward * held["made"])'),
-        ("made", 'held["made"]'),
-        ("made + ones_like(made)", 'held["made"] + row_number("float32", 1.0)'),
-        ("cast(next.reward > made, float32)", '(reward > held["made"]).astype("float32")'),
+        ("next.reward + made * 2", 'reward + made * row_number("float32", 2)'),
+        ("(next.reward - made) / 3", '(reward - made) / row_number("float32", 3)'),
+        ("next.reward - (made - 1)", 'reward - (made - row_number("float32", 1))'),
+        ("-(next.reward * made)", "-(reward * made)"),
+        ("made", "made"),
+        ("made + ones_like(made)", 'made + row_number("float32", 1.0)'),
+        ("cast(next.reward > made, float32)", '(reward > made).astype("float32")'),
     ],
 )
 def test_numpy_computes_it(value: str, printed: str) -> None:

@@ -2,13 +2,13 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=fee5cff0a75903a24b0fd4647b563622d57654f80377edf66e87161206475780
+# specgen: sha256=e1492465bf1f68d7b971d4553678dc063d581763c33f52eb2ab260b4ceeec1ed
 """CartPole ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -411,9 +411,10 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
         )
 
     def _gym_row(
-        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+        self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         consts = self._gym_consts
+        step_count, episode_reward = held
         done = terminated | truncated
         return {
             "observation": next_observation * consts.observation_norm_3_scale + consts.observation_norm_3_loc,
@@ -421,8 +422,8 @@ class CartPoleGymTrain(GeneratedGymEnv["CartPoleGymTrainData", "CartPoleGymTrain
             "terminated": terminated,
             "truncated": truncated,
             "is_init": False,
-            "step_count": held["step_count"] + 1,
-            "episode_reward": held["episode_reward"] + reward,
+            "step_count": step_count + 1,
+            "episode_reward": episode_reward + reward,
             "reward": reward * consts.reward_scaling_4_scale + consts.reward_scaling_4_loc,
         }
 

@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=c6348be223db59579956958caba1f6e5ec7ff84986142c0b4a88c0dea45a4bfd
+# specgen: sha256=e13ec527ad178dac1d2c951bd0df7fa5d0f5679793fd8780d715b36d3e23f03e
 """Pendulum ready for training, native and Gymnasium-backed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -348,9 +348,10 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
         )
 
     def _gym_row(
-        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+        self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         consts = self._gym_consts
+        step_count, episode_reward = held
         done = terminated | truncated
         # chains.PendulumGymTrain.transforms[2]
         reward_2 = reward * consts.reward_scaling_2_scale + consts.reward_scaling_2_loc
@@ -360,8 +361,8 @@ class PendulumGymTrain(GeneratedGymEnv["PendulumGymTrainData", "PendulumGymTrain
             "terminated": terminated,
             "truncated": truncated,
             "is_init": False,
-            "step_count": held["step_count"] + 1,
-            "episode_reward": held["episode_reward"] + reward_2,
+            "step_count": step_count + 1,
+            "episode_reward": episode_reward + reward_2,
             "reward": reward_2,
         }
 

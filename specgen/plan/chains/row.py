@@ -44,14 +44,14 @@ def plan_rows(reset: Program | None, step: Program | None) -> RowPlan:
     methods = [_method(_ROW, (_HELD,), _RETURNED, step, taken)]
     if reset is not None and begun is not None:
         methods.append(_method(_FIRST, (), (), reset, begun))
-    return RowPlan(tuple(methods), taken.reads)
+    return RowPlan(tuple(methods), tuple(taken.read))
 
 
 def _printed(entries: Program) -> PrintedRow | None:
     if any(len(output.key or ()) != 1 for output in entries.outputs):
         return None
     program = stored_where_made(copies(fold(entries)))
-    printed = print_row(program, _HELD, ("filled_row", "row_number", "self"))
+    printed = print_row(program, (_HELD, "filled_row", "row_number", "self"))
     return None if printed is None or printed.records not in ((), ("consts",)) else printed
 
 
@@ -61,6 +61,9 @@ def _method(
     names = {symbol.name: text for symbol, text in printed.args.items()}
     observation = next((text for one, text in names.items() if one not in returned), "observation")
     lines = [Line("consts = self._gym_consts")] if printed.records else []
+    if printed.read:
+        read = tuple(printed.read.values())
+        lines.append(Line(f"{', '.join(read) if len(read) > 1 else f'({read[0]},)'} = {_HELD}"))
     lines += [Line(text, origin) for text, origin in printed.lines]
     pairs = (
         f"{literal(output.key[0])}: {text}"
@@ -69,7 +72,7 @@ def _method(
     )
     lines.append(Line(f"return {{{', '.join(pairs)}}}"))
     arguments = (
-        *(Argument(one, using("Mapping[str, Any]", "Mapping", "Any")) for one in before),
+        *(Argument(one, using("Sequence[Any]", "Sequence", "Any")) for one in before),
         Argument(observation, named("Array")),
         *(Argument(names.get(one, one), named("Any")) for one in returned),
     )

@@ -120,13 +120,13 @@ class GeneratedGymBatch(BatchFastPath):
     def _advance(self, tensordict: TensorDict) -> list[dict[str, Any]]:
         """Step each environment: the values of what `"next"` of each holds."""
         held = entries_of(tensordict)
-        arrays = [(key, held[key].numpy()) for key, _, _ in self._read]
+        arrays = {key: held[key].numpy() for key in self._envs[0]._gym_row_reads}
         rows: list[dict[str, Any]] = []
         try:
             for place, action in enumerate(held[self._action].unbind(0)):
                 steps = self._steps[place]
-                own = steps.values_of({key: array[place] for key, array in arrays})
-                rows.append(steps.take(own, steps.decode(action)))
+                own = steps.values_of({key: array[place] for key, array in arrays.items()})
+                rows.append(steps.take(list(own.values()), steps.decode(action)))
         except Exception as error:
             error.add_note(f"in environment {len(rows)} of {len(self._steps)}")
             raise

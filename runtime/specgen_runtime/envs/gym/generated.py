@@ -239,7 +239,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def _gym_row(
         self,
-        held: Mapping[str, Any],
+        held: Sequence[Any],
         observation: Array,
         reward: Any,
         terminated: Any,
@@ -253,7 +253,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         and not this, is stepped by that.
 
         Args:
-            held: of the root, what `_gym_row_reads` names.
+            held: what `_gym_row_reads` names, of the root.
             observation: as Gymnasium gave it, in memory of its own.
             reward: a float32.
             terminated: a bool.
@@ -289,14 +289,14 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def step(self, tensordict: D) -> D:
         """Advance by one step; see `EnvBase.step`."""
-        rows = self._row_steps()
+        rows = self.__dict__.get("_rows") or self._row_steps()
         if rows is not None and rows.step(tensordict):
             return tensordict
         return super().step(tensordict)
 
     def step_and_maybe_reset(self, tensordict: D) -> tuple[D, D]:
         """Advance by one step, then reset if it ended the episode; see `EnvBase`."""
-        rows = self._row_steps()
+        rows = self.__dict__.get("_rows") or self._row_steps()
         following = None if rows is None else rows.step_and_reset(tensordict)
         if following is None:
             return super().step_and_maybe_reset(tensordict)
@@ -304,7 +304,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
 
     def rand_action(self, tensordict: D | None = None) -> D:
         """Write random actions; see `EnvBase.rand_action`."""
-        rows = None if tensordict is None or self._action_masks else self._row_steps()
+        rows = self.__dict__.get("_rows") or self._row_steps()
         if rows is not None and tensordict is not None and rows.draw(tensordict):
             return tensordict
         return super().rand_action(tensordict)

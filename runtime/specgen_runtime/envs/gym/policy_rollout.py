@@ -84,6 +84,7 @@ class GymPolicyRollout(FlatRollout):
         """Take all steps; all rows as one tensordict."""
         steps, call, in_keys = self._steps, self._policy.call, self._policy.in_keys
         rows, actions, stops = self._rows, self._actions, bool(self._options.any_stops)
+        read = self.env._gym_row_reads
         most, (leaf,) = self._options.max_steps, self.env._action_leaves
         shape, dtype = leaf[1].shape, leaf[1].dtype
         held = self._begun[0] = self._first()
@@ -92,7 +93,7 @@ class GymPolicyRollout(FlatRollout):
             (action,) = call(*[tensor(key, held[key]) for key in in_keys])
             if type(action) is not Tensor or action.shape != shape or action.dtype is not dtype:
                 action = self._checked(action)
-            held = take(held, decode(action))
+            held = take([held[key] for key in read], decode(action))
             rows.append(held)
             actions.append(action)
             if len(rows) == most:

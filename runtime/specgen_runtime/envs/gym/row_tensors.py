@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import Array
 
-__all__ = ["RowEntry", "RowTensors"]
+__all__ = ["Expected", "NewRow", "RowEntry", "RowTensors"]
 
 _MOST_STEPS = 16
 _MOST_BYTES = 1024
@@ -33,6 +33,38 @@ class RowEntry(NamedTuple):
     is_number: bool = False
 
 
+class Expected(NamedTuple):
+    """A tensor that the next step is expected to read.
+
+    Attributes:
+        key: its key.
+        tensor: the tensor.
+        address: where its values are.
+        array: the array of that memory.
+        place: where in the array the value is.
+    """
+
+    key: str
+    tensor: Tensor
+    address: int
+    array: Array
+    place: Any
+
+
+class NewRow(NamedTuple):
+    """The tensors of one step.
+
+    Attributes:
+        entries: by key.
+        arrays: those in whose memory they are, in the same order.
+        expected: what the next step reads of them.
+    """
+
+    entries: dict[str, Tensor]
+    arrays: tuple[Array, ...]
+    expected: Sequence[Expected]
+
+
 class RowTensors:
     """Makes the tensors of a step: those of a key are rows of one array, each with a storage of its own.
 
@@ -41,51 +73,47 @@ class RowTensors:
 
     Args:
         forms: the entries, by key.
-
-    Attributes:
-        order: the place of each key among them.
+        read: the keys of those that the next step reads.
     """
 
-    def __init__(self, forms: Mapping[str, RowEntry]) -> None:
+    def __init__(self, forms: Mapping[str, RowEntry], read: Sequence[str] = ()) -> None:
         self._forms = dict(forms)
-        self.order = {key: at for at, key in enumerate(forms)}
+        self._read = [(key, list(forms).index(key)) for key in read]
         self._places = [0 if form.is_number else ... for form in forms.values()]
         self._large = any(map(_is_large, forms.values()))
-        self._made: list[tuple[dict[str, Tensor], tuple[Array, ...]]] = []
+        self._made: list[NewRow] = []
         self._steps = 1
         self._of_inference = False
 
-    def take(self) -> tuple[dict[str, Tensor], tuple[Array, ...]]:
-        """The tensors of one step, whose values are still to be written, and the arrays in whose memory they are."""
+    def take(self) -> NewRow:
+        """The tensors of one step, whose values are still to be written."""
         of_inference = torch.is_inference_mode_enabled()
         if not self._made or of_inference is not self._of_inference:
             self._of_inference = of_inference
             self._make()
         return self._made.pop()
 
-    def written(self, values: Mapping[str, Any]) -> tuple[dict[str, Tensor], tuple[Array, ...]]:
-        """The tensors of some values, and the arrays in whose memory they are.
+    def written(self, values: Mapping[str, Any]) -> NewRow:
+        """The tensors of some values.
 
         Args:
             values: of all entries, in their order. Large arrays become tensors as they are.
         """
-        step = self.take()
+        row = self.take()
         if self._large:
-            return self._with_large(*step, values)
-        for array, place, value in zip(step[1], self._places, values.values(), strict=True):
+            return self._with_large(row, values)
+        for array, place, value in zip(row.arrays, self._places, values.values(), strict=True):
             array[place] = value
-        return step
+        return row
 
-    def _with_large(
-        self, entries: dict[str, Tensor], arrays: tuple[Array, ...], values: Mapping[str, Any]
-    ) -> tuple[dict[str, Tensor], tuple[Array, ...]]:
-        written = list(arrays)
+    def _with_large(self, row: NewRow, values: Mapping[str, Any]) -> NewRow:
+        entries, arrays = row.entries, list(row.arrays)
         for at, (key, value) in enumerate(values.items()):
             if _is_large(self._forms[key]):
-                written[at], entries[key] = value, torch.from_numpy(value)
+                arrays[at], entries[key] = value, torch.from_numpy(value)
             else:
                 arrays[at][self._places[at]] = value
-        return entries, tuple(written)
+        return self._row(entries, tuple(arrays))
 
     def _make(self) -> None:
         count, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
@@ -99,9 +127,16 @@ class RowTensors:
             arrays.append(rows)
             tensors.append(list(map(torch.from_numpy, rows)))
         self._made = [
-            (dict(zip(self._forms, made, strict=True)), places)
+            self._row(dict(zip(self._forms, made, strict=True)), places)
             for made, places in zip(zip(*tensors, strict=True), zip(*arrays, strict=True), strict=True)
         ]
+
+    def _row(self, entries: dict[str, Tensor], arrays: tuple[Array, ...]) -> NewRow:
+        expected = [
+            Expected(key, entries[key], entries[key].data_ptr(), arrays[at], self._places[at])
+            for key, at in self._read
+        ]
+        return NewRow(entries, arrays, expected)
 
 
 def _is_large(form: RowEntry) -> bool:

@@ -7,14 +7,13 @@ already.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specgen_runtime.envs.gym.row_tensors import RowEntry, RowTensors
+from specgen_runtime.envs.gym.row_tensors import NewRow, RowEntry, RowTensors
 from specgen_runtime.envs.gym.values import reward_tensor
 from specgen_runtime.envs.overrides import method_place
 from specgen_runtime.envs.packing import owning_td, plain_entries
@@ -61,7 +60,7 @@ class GymRowSteps:
         self._spec, self._action_shape, self._action_dtype = spec, spec.shape, spec.dtype
         self._actions = _actions_of_classes(env, spec)
         self._drawn: RowTensors | None = None
-        if type(spec) is Categorical and spec.shape == ():
+        if type(spec) is Categorical and spec.shape == () and not env._action_masks:
             self._drawn = RowTensors({self._action: RowEntry((), _array_dtype(spec.dtype))})
         self._rewards: tuple[Any, ...] = layout.reward.keys
         self._own = 1 + len(layout.observation.keys) + len(layout.done.keys)
@@ -75,16 +74,12 @@ class GymRowSteps:
         self._reward = np.zeros(1, np.float32)
         self._new_steps: RowTensors | None = None
         self._new_roots: RowTensors | None = None
-        # What a root has to hold, and in front what a step reads of it.
-        fits = {e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries}
+        # What a root has to hold, and what a step reads of it.
+        self._fits = {e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries}
         self._read = env._gym_row_reads
-        self._fits = {key: fits[key] for key in dict.fromkeys((*self._read, *fits))}
-        self._pick = itemgetter(*self._fits)
-        self._places = [0 if self._forms[key].is_number else ... for key in self._read]
-        # Of the last step or reset: these tensors; where those are that the next step reads, and their arrays.
-        self._tensors: tuple[Tensor, ...] = ()
-        self._addresses: list[int] = []
-        self._arrays: Sequence[Array] = ()
+        self._unread: list[Any] = [key for key in self._fits if key not in self._read]
+        # Of the last step or reset.
+        self._last: NewRow | None = None
         self._done = False
 
     @classmethod
@@ -135,28 +130,20 @@ class GymRowSteps:
             return None
         values = self.take(read, self._given(action))
         new = self._new_steps = self._new_steps or self._made_for(values)
-        entries = self._tensors_of(values, new)
+        row = self._last = new.written(values)
         self._done = bool(values["done"])
-        held["next"] = owning_td(entries, _SIZE, self._device)
-        return entries
+        held["next"] = owning_td(row.entries, _SIZE, self._device)
+        return row.entries
 
     def _made_for(self, values: Mapping[str, Any]) -> RowTensors:
         """What makes the tensors of such values, in their order."""
-        return RowTensors({key: self._forms[key] for key in values})
+        return RowTensors({key: self._forms[key] for key in values}, self._read)
 
-    def _tensors_of(self, values: Mapping[str, Any], new: RowTensors) -> dict[str, Tensor]:
-        """The entries that hold some values, from which the next step is expected to go on."""
-        entries, arrays = new.written(values)
-        self._tensors = self._pick(entries)
-        self._addresses = list(map(Tensor.data_ptr, self._tensors[: len(self._read)]))
-        self._arrays = [arrays[new.order[key]] for key in self._read]
-        return entries
-
-    def take(self, held: Mapping[str, Any], action: Any) -> dict[str, Any]:
+    def take(self, held: Sequence[Any], action: Any) -> dict[str, Any]:
         """Take a step: the values of what `"next"` holds.
 
         Args:
-            held: the values of the state and done flags before it.
+            held: the values of what it reads of the root.
             action: Gymnasium's.
 
         Raises:
@@ -182,30 +169,33 @@ class GymRowSteps:
         )
         return array
 
-    def _read_values(self, held: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The values that a step reads of a root; None if one is not there, or not as the specs say."""
-        try:
-            tensors = self._pick(held)
-        except KeyError:
-            return None
-        arrays, read = self._arrays, tensors[: len(self._read)]
-        if not (
-            # What we made ourselves fits, unless somebody has given a tensor other memory or a gradient since.
-            self._tensors
-            and all(map(is_, tensors, self._tensors))
-            and list(map(Tensor.data_ptr, read)) == self._addresses
-            and True not in [tensor.requires_grad for tensor in read]
-        ):
-            for tensor, (shape, dtype) in zip(tensors, self._fits.values(), strict=True):
-                if (
-                    type(tensor) is not Tensor
-                    or tensor.shape != shape
-                    or tensor.dtype is not dtype
-                    or tensor.requires_grad
-                ):
-                    return None
-            arrays = list(map(Tensor.numpy, read))
-        return {key: array[place] for key, array, place in zip(self._read, arrays, self._places, strict=True)}
+    def _read_values(self, held: dict[str, Any]) -> list[Any] | None:
+        """The values that a step reads of a root; None if one is not there, or the root is not as the specs say."""
+        last = self._last
+        if last is not None:
+            values = []
+            for key, tensor, address, array, place in last.expected:
+                # What we made ourselves fits, unless somebody has given it other memory or a gradient since.
+                if held.get(key) is not tensor or tensor.data_ptr() != address or tensor.requires_grad:
+                    break
+                values.append(array[place])
+            else:
+                entries = last.entries
+                for key in self._unread:
+                    if held.get(key) is not entries[key]:
+                        break
+                else:
+                    return values
+        for key, (shape, dtype) in self._fits.items():
+            tensor = held.get(key)
+            if (
+                type(tensor) is not Tensor
+                or tensor.shape != shape
+                or tensor.dtype is not dtype
+                or tensor.requires_grad
+            ):
+                return None
+        return list(self.values_of({key: held[key].numpy() for key in self._read}).values())
 
     def values_of(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
         """The values that some arrays hold."""
@@ -269,7 +259,8 @@ class GymRowSteps:
         if self._done:  # after the step that was just taken
             values = self.first()
             new = self._new_roots = self._new_roots or self._made_for(values)
-            entries = self._tensors_of(values, new)
+            row = self._last = new.written(values)
+            entries = row.entries
         root = {**held, **entries}
         del root["next"]
         for key in self._rewards:
