@@ -16,13 +16,13 @@ from specgen_runtime.typing import NestedKey
 
 __all__ = [
     "entries_of",
+    "entries_of_root",
     "fast_td",
     "flat_td",
     "holds",
     "overlay",
     "owning_td",
     "peek",
-    "plain_entries",
     "put",
     "put_checked",
     "stack_alike",
@@ -134,15 +134,21 @@ def entries_of(tensordict: TensorDictBase) -> Mapping[str, Any]:
     return dict(tensordict.items())
 
 
-def plain_entries(tensordict: Any) -> dict[str, Any] | None:
-    """The first-level entries of a plain tensordict of batch size `()` that is not locked; None of anything else.
+def entries_of_root(tensordict: Any) -> dict[str, Any] | None:
+    """The first-level entries of a root of batch size `()` of which a step makes nothing special, to be written into.
 
-    Tensors on its device may be written into them.
+    None of anything else: what is no plain tensordict or locked, holds `"next"` or `"_step"`, or where torch traces.
     """
-    if type(tensordict) is not TensorDict or tensordict._batch_size or tensordict._is_locked:
+    if (
+        type(tensordict) is not TensorDict
+        or tensordict._batch_size
+        or tensordict._is_locked
+        or torch.compiler.is_dynamo_compiling()
+        or torch._C._functorch.maybe_current_level() is not None
+    ):
         return None
     entries: dict[str, Any] = tensordict._tensordict
-    return entries
+    return None if "next" in entries or "_step" in entries else entries
 
 
 def overlay(

@@ -109,8 +109,7 @@ class GymFastPath:
     def step(self, action: Tensor) -> dict[str, Any]:
         """Take an action: the entries of `"next"`."""
         source, form, new = self.source, self.form, torch.from_numpy
-        step = source.env.step if source.frame_skip == 1 else source.stepper()
-        observation, reward, terminated, truncated, _info = step(self.decode(action))
+        observation, reward, terminated, truncated, _info = source.step(self.decode(action))
         alike = type(observation) is np.ndarray and observation.dtype is form.fits
         entries = {
             self.key: new(observation.copy())

@@ -222,7 +222,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         Returns:
             The observation (as `_gym_reset`), reward float32 `(1,)`, terminated and truncated bool `(1,)`.
         """
-        observation, reward, terminated, truncated, _info = self._gym_source.env.step(self._decode(action))
+        observation, reward, terminated, truncated, _info = self._gym_source.step(self._decode(action))
         new = torch.from_numpy
         gain = reward_tensor(reward)
         if self._stacking:

@@ -16,7 +16,7 @@ from torch import Tensor
 from specgen_runtime.envs.gym.row_tensors import NewRow, RowEntry, RowTensors
 from specgen_runtime.envs.gym.values import reward_tensor
 from specgen_runtime.envs.overrides import method_place
-from specgen_runtime.envs.packing import owning_td, plain_entries
+from specgen_runtime.envs.packing import entries_of_root, owning_td
 from specgen_runtime.envs.policy import check_action_values
 from specgen_runtime.specs.classes.categorical import Categorical
 from specgen_runtime.typing import Array
@@ -58,7 +58,7 @@ class GymRowSteps:
         assert format_ is not None
         ((self._action, spec),) = env._action_leaves
         self._spec, self._action_shape, self._action_dtype = spec, spec.shape, spec.dtype
-        self._actions = _actions_of_classes(env, spec)
+        self._classes = _actions_of_classes(env, spec)
         self._drawn: RowTensors | None = None
         if type(spec) is Categorical and spec.shape == () and not env._action_masks:
             self._drawn = RowTensors({self._action: RowEntry((), _array_dtype(spec.dtype))})
@@ -95,7 +95,7 @@ class GymRowSteps:
 
     def draw(self, tensordict: Any) -> bool:
         """Write a random action, as the action spec draws it; False, and nothing done, if this needs the general way."""
-        new, held = self._drawn, _entries_of_root(tensordict)
+        new, held = self._drawn, entries_of_root(tensordict)
         if new is None or held is None or self._spec._mask is not None:
             return False
         held[self._action] = new.take()[0][self._action].random_(0, self._spec.n)
@@ -107,12 +107,12 @@ class GymRowSteps:
         Raises:
             ValueError: the action is outside its spec, or Gymnasium gave what its space does not have.
         """
-        held = _entries_of_root(tensordict)
+        held = entries_of_root(tensordict)
         return held is not None and self._write_next(held) is not None
 
     def step_and_reset(self, tensordict: Any) -> Any:
         """`step`, and the root behind it, in which a new episode begins where that is over; None where it is False."""
-        held = _entries_of_root(tensordict)
+        held = entries_of_root(tensordict)
         entries = None if held is None else self._write_next(held)
         return None if held is None or entries is None else self._following(held, entries)
 
@@ -149,7 +149,7 @@ class GymRowSteps:
         Raises:
             ValueError: Gymnasium gave what its space does not have.
         """
-        observation, reward, terminated, truncated, _info = self._source.env.step(action)
+        observation, reward, terminated, truncated, _info = self._source.step(action)
         self._reward[0] = reward if isinstance(reward, float) else reward_tensor(reward).item()
         return self._env._gym_row(
             held,
@@ -219,10 +219,10 @@ class GymRowSteps:
         Raises:
             ValueError: it is not in its space.
         """
-        if self._actions:
-            place = action.item()
-            if 0 <= place < len(self._actions):
-                return self._actions[int(place)]
+        if self._classes:
+            found = self._classes.get(action.item())
+            if found is not None:
+                return found
         if self._env._gym_inverts:
             return self._given(action)
         return self._env._decode(action)
@@ -233,10 +233,10 @@ class GymRowSteps:
         Raises:
             ValueError: it is not.
         """
-        if self._actions and self._spec._mask is None:
-            place = action.item()
-            if 0 <= place < len(self._actions):
-                return self._actions[int(place)]
+        if self._classes and self._spec._mask is None:
+            found = self._classes.get(action.item())
+            if found is not None:
+                return found
         env = self._env
         check_action_values(env._env_layout, env._action_leaves, (action,))
         return env._decode(env._gym_action((action,)) if env._gym_inverts else action)
@@ -271,25 +271,17 @@ class GymRowSteps:
         return owning_td(root, _SIZE, self._device)
 
 
-def _entries_of_root(tensordict: Any) -> dict[str, Any] | None:
-    """The entries of a root of which the general way would make nothing special; None of any other, and under a trace."""
-    if torch.compiler.is_dynamo_compiling() or torch._C._functorch.maybe_current_level() is not None:
-        return None
-    held = plain_entries(tensordict)
-    return None if held is None or "next" in held or "_step" in held else held
-
-
 def _stands_for(env: GeneratedGymEnv[Any, Any], method: str, others: tuple[str, ...]) -> bool:
     """Whether a method does what others do: nobody has written one of them anew since it was, or set one on the object."""
     places = {name: method_place(type(env), name) for name in (method, *others)}
     return places[method] == min(places.values()) and env.__dict__.keys().isdisjoint(places)
 
 
-def _actions_of_classes(env: GeneratedGymEnv[Any, Any], spec: Any) -> list[Any]:
+def _actions_of_classes(env: GeneratedGymEnv[Any, Any], spec: Any) -> dict[Any, Any]:
     """Gymnasium's action of each class, where an action is one of a few classes, as Gymnasium has it."""
     if env._gym_inverts or type(spec) is not Categorical or spec.shape != () or spec.n > _FEW:
-        return []
-    return [env._decode(torch.tensor(place, dtype=spec.dtype)) for place in range(spec.n)]
+        return {}
+    return {place: env._decode(torch.tensor(place, dtype=spec.dtype)) for place in range(spec.n)}
 
 
 def _array_dtype(dtype: torch.dtype | None) -> np.dtype[Any]:

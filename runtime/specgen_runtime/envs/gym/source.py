@@ -40,6 +40,8 @@ class GymSource:
         self.seed: int | None = None
         self.asked: dict[str, Any] = {}
         """Keyword arguments that are on their way to the next reset."""
+        # Gymnasium's time limit and order check if they are outermost, and what is behind them and has been checked.
+        self._passed: tuple[Any, Any, Any] | None = None
 
     def reset(self, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Start an episode: the observation and the info.
@@ -55,7 +57,24 @@ class GymSource:
             if kwargs.get("seed") is None:
                 kwargs = {**kwargs, "seed": seed}
         observation, info = self.env.reset(**kwargs)
+        self._passed = self._passable()
         return observation, info
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Take an action: what `gymnasium.Env.step` returns, without calling what an episode needs no more.
+
+        That is Gymnasium's own time limit, whose steps are counted here, and its checks of the order and of the first
+        step: a fifth of a step of a simple environment.
+        """
+        limit, order, inner = self._passed or (None, None, None)
+        if limit is None or limit is not self.env or "step" in limit.__dict__ or "step" in order.__dict__:
+            taken: tuple[Any, Any, Any, Any, Any] = self.stepper()(action)
+            return taken
+        observation, reward, terminated, truncated, info = inner.step(action)
+        limit._elapsed_steps += 1
+        if limit._elapsed_steps >= limit._max_episode_steps:
+            truncated = True
+        return observation, reward, terminated, truncated, info
 
     def stepper(self) -> Callable[[Any], Any]:
         """The function that takes an action: what `gymnasium.Env.step` returns."""
@@ -72,6 +91,14 @@ class GymSource:
             The function, and after how many steps the time limit would cut the episode; `count` has to be told how
             many were taken then. None if the function is `stepper()`.
         """
+        passed = self._passable()
+        if passed is None:
+            return self.stepper(), None
+        limit, _, inner = passed
+        return inner.step, limit._max_episode_steps - limit._elapsed_steps
+
+    def _passable(self) -> tuple[Any, Any, Any] | None:
+        """Gymnasium's time limit and order check, and what is behind them; None where these are not as it made them."""
         limit = self.env
         if (
             self.frame_skip == 1
@@ -87,8 +114,8 @@ class GymSource:
                     and inner.checked_step
                     and inner.checked_data_reuse
                 )
-                return (inner.env if checked else inner).step, most - taken
-        return self.stepper(), None
+                return limit, limit.env, inner.env if checked else inner
+        return None
 
     def steps_left(self) -> int:
         """After how many steps the time limit cuts the episode; for environments with an `inner_stepper`."""
