@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from specgen_runtime.typing import Array
 
-__all__ = ["Expected", "NewRow", "RowEntry", "RowTensors"]
+__all__ = ["NewRow", "RowEntry", "RowTensors"]
 
 _MOST_STEPS = 16
 _MOST_BYTES = 1024
@@ -33,36 +34,12 @@ class RowEntry(NamedTuple):
     is_number: bool = False
 
 
-class Expected(NamedTuple):
-    """A tensor that the next step is expected to read.
+_Expected: TypeAlias = tuple[str, Tensor, int, Array, Any]
+"""A tensor that the next step is expected to read: its key, itself, where its values are, the array of that memory, and
+where in the array the value is."""
 
-    Attributes:
-        key: its key.
-        tensor: the tensor.
-        address: where its values are.
-        array: the array of that memory.
-        place: where in the array the value is.
-    """
-
-    key: str
-    tensor: Tensor
-    address: int
-    array: Array
-    place: Any
-
-
-class NewRow(NamedTuple):
-    """The tensors of one step.
-
-    Attributes:
-        entries: by key.
-        arrays: those in whose memory they are, in the same order.
-        expected: what the next step reads of them.
-    """
-
-    entries: dict[str, Tensor]
-    arrays: tuple[Array, ...]
-    expected: Sequence[Expected]
+NewRow: TypeAlias = tuple[dict[str, Tensor], tuple[Array, ...], tuple[_Expected, ...]]
+"""The tensors of one step by key, the arrays in whose memory they are in the same order, and what is read of them next."""
 
 
 class RowTensors:
@@ -102,41 +79,50 @@ class RowTensors:
         row = self.take()
         if self._large:
             return self._with_large(row, values)
-        for array, place, value in zip(row.arrays, self._places, values.values(), strict=True):
+        for array, place, value in zip(row[1], self._places, values.values(), strict=True):
             array[place] = value
         return row
 
     def _with_large(self, row: NewRow, values: Mapping[str, Any]) -> NewRow:
-        entries, arrays = row.entries, list(row.arrays)
+        entries, arrays = row[0], list(row[1])
         for at, (key, value) in enumerate(values.items()):
             if _is_large(self._forms[key]):
                 arrays[at], entries[key] = value, torch.from_numpy(value)
             else:
                 arrays[at][self._places[at]] = value
-        return self._row(entries, tuple(arrays))
+        (whole,) = self._joined([[entries[key]] for key in self._forms], [[array] for array in arrays])
+        return whole
 
     def _make(self) -> None:
         count, self._steps = self._steps, min(2 * self._steps, _MOST_STEPS)
-        arrays, tensors = [], []
+        arrays: list[list[Array]] = []
         for form in self._forms.values():
             if _is_large(form):  # one for all keeps the place: none of them is used
-                rows = [np.empty(0, form.dtype)] * count
+                arrays.append([np.empty(0, form.dtype)] * count)
             else:
                 whole = np.empty((count, *form.shape), form.dtype)
-                rows = [whole[at, ...] for at in range(count)]
-            arrays.append(rows)
-            tensors.append(list(map(torch.from_numpy, rows)))
-        self._made = [
-            self._row(dict(zip(self._forms, made, strict=True)), places)
-            for made, places in zip(zip(*tensors, strict=True), zip(*arrays, strict=True), strict=True)
-        ]
+                arrays.append([whole[at, ...] for at in range(count)])
+        self._made = self._joined([list(map(torch.from_numpy, rows)) for rows in arrays], arrays)
 
-    def _row(self, entries: dict[str, Tensor], arrays: tuple[Array, ...]) -> NewRow:
+    def _joined(self, tensors: Sequence[Sequence[Tensor]], arrays: Sequence[Sequence[Array]]) -> list[NewRow]:
+        """The rows of some steps, of the tensors and arrays that each key has at them."""
+        rows = len(tensors[0])
         expected = [
-            Expected(key, entries[key], entries[key].data_ptr(), arrays[at], self._places[at])
+            list(
+                zip(
+                    repeat(key, rows),
+                    tensors[at],
+                    map(Tensor.data_ptr, tensors[at]),
+                    arrays[at],
+                    repeat(self._places[at], rows),
+                    strict=True,
+                )
+            )
             for key, at in self._read
         ]
-        return NewRow(entries, arrays, expected)
+        entries = [dict(zip(self._forms, made, strict=True)) for made in zip(*tensors, strict=True)]
+        nexts = zip(*expected, strict=True) if expected else repeat((), rows)
+        return list(zip(entries, zip(*arrays, strict=True), nexts, strict=True))
 
 
 def _is_large(form: RowEntry) -> bool:

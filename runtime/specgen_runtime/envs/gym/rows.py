@@ -98,7 +98,7 @@ class GymRowSteps:
         new, held = self._drawn, entries_of_root(tensordict)
         if new is None or held is None or self._spec._mask is not None:
             return False
-        held[self._action] = new.take()[0][self._action].random_(0, self._spec.n)
+        held[self._action] = new.take()[0][self._action].random_(0, self._spec._n)
         return True
 
     def step(self, tensordict: Any) -> bool:
@@ -132,8 +132,8 @@ class GymRowSteps:
         new = self._new_steps = self._new_steps or self._made_for(values)
         row = self._last = new.written(values)
         self._done = bool(values["done"])
-        held["next"] = owning_td(row.entries, _SIZE, self._device)
-        return row.entries
+        held["next"] = owning_td(row[0], _SIZE, self._device)
+        return row[0]
 
     def _made_for(self, values: Mapping[str, Any]) -> RowTensors:
         """What makes the tensors of such values, in their order."""
@@ -171,16 +171,15 @@ class GymRowSteps:
 
     def _read_values(self, held: dict[str, Any]) -> list[Any] | None:
         """The values that a step reads of a root; None if one is not there, or the root is not as the specs say."""
-        last = self._last
-        if last is not None:
+        if self._last is not None:
+            entries, _, expected = self._last
             values = []
-            for key, tensor, address, array, place in last.expected:
+            for key, tensor, address, array, place in expected:
                 # What we made ourselves fits, unless somebody has given it other memory or a gradient since.
                 if held.get(key) is not tensor or tensor.data_ptr() != address or tensor.requires_grad:
                     break
                 values.append(array[place])
             else:
-                entries = last.entries
                 for key in self._unread:
                     if held.get(key) is not entries[key]:
                         break
@@ -259,8 +258,8 @@ class GymRowSteps:
         if self._done:  # after the step that was just taken
             values = self.first()
             new = self._new_roots = self._new_roots or self._made_for(values)
-            row = self._last = new.written(values)
-            entries = row.entries
+            self._last = new.written(values)
+            entries = self._last[0]
         root = {**held, **entries}
         del root["next"]
         for key in self._rewards:
