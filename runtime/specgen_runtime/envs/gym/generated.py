@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +20,8 @@ from specgen_runtime.envs.gym.rollout_steps import LiftedGymBlocks
 from specgen_runtime.envs.gym.row_format import RowFormat, row_format
 from specgen_runtime.envs.gym.rows import GymRowSteps
 from specgen_runtime.envs.gym.source import GymSource
-from specgen_runtime.envs.gym.values import NOT_RAISED, reward_tensor, value_encoder
-from specgen_runtime.envs.keys import as_tuple, show_key
+from specgen_runtime.envs.gym.values import NOT_RAISED, leaves_encoder, reward_tensor, value_encoder
+from specgen_runtime.envs.keys import show_key
 from specgen_runtime.envs.rollout import RolloutOptions
 from specgen_runtime.specs import Categorical, Composite, MultiCategorical, TensorSpec
 from specgen_runtime.specs.gymnasium import import_gymnasium, space_kind, space_to_spec
@@ -120,7 +120,7 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
             encode = value_encoder(self._gym.observation_space, spec)
             self._encode_all = encode
         else:
-            self._encode_all = _leaves_encoder(self._gym.observation_space, observations)
+            self._encode_all = leaves_encoder(self._gym.observation_space, observations)
         action_space = self._gym.action_space
         action = next(iter(actions.values(True, True)))
         self._decode = action_decoder(action_space, action)
@@ -383,27 +383,6 @@ class GeneratedGymEnv(GeneratedEnv[D, S]):
         """Close the Gymnasium environment too."""
         super().close(raise_if_closed=raise_if_closed)
         self._gym.close()
-
-
-def _leaves_encoder(space: Any, observations: Composite) -> Callable[[Any], Any]:
-    """The function from a value of a Dict space to the tensors of all its keys, those of inner Dicts included.
-
-    They come as a tuple in the order of the specs; one tensor comes alone.
-    """
-    encode = value_encoder(space, observations)
-    paths = [as_tuple(key) for key in observations.keys(True, True)]
-
-    def leaves(value: Any) -> Any:
-        found = []
-        encoded = encode(value)
-        for path in paths:
-            leaf = encoded
-            for part in path:
-                leaf = leaf[part]
-            found.append(leaf)
-        return found[0] if len(found) == 1 else tuple(found)
-
-    return leaves
 
 
 def _listed(observation: Any) -> tuple[Tensor, ...]:

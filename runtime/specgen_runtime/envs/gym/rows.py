@@ -75,7 +75,9 @@ class GymRowSteps:
         self._new_steps: RowTensors | None = None
         self._new_roots: RowTensors | None = None
         # What a root has to hold, and what a step reads of it.
-        self._fits = {e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries}
+        self._fits: dict[Any, Any] = {
+            e.leaf.key: (e.shape, e.dtype) for e in layout.state.entries + layout.done.entries
+        }
         self._read = env._gym_row_reads
         self._unread: list[Any] = [key for key in self._fits if key not in self._read]
         # Of the last step or reset.
@@ -185,13 +187,13 @@ class GymRowSteps:
                         break
                 else:
                     return values
-        for key, (shape, dtype) in self._fits.items():
-            tensor = held.get(key)
+        for name, (shape, dtype) in self._fits.items():
+            found = held.get(name)
             if (
-                type(tensor) is not Tensor
-                or tensor.shape != shape
-                or tensor.dtype is not dtype
-                or tensor.requires_grad
+                type(found) is not Tensor
+                or found.shape != shape
+                or found.dtype is not dtype
+                or found.requires_grad
             ):
                 return None
         return list(self.values_of({key: held[key].numpy() for key in self._read}).values())

@@ -41,7 +41,7 @@ class GymSource:
         self.asked: dict[str, Any] = {}
         """Keyword arguments that are on their way to the next reset."""
         # Gymnasium's time limit and order check if they are outermost, and what is behind them and has been checked.
-        self._passed: tuple[Any, Any, Any] | None = None
+        self._passed: tuple[Any, Any, Any] = (None, None, None)
 
     def reset(self, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Start an episode: the observation and the info.
@@ -57,7 +57,7 @@ class GymSource:
             if kwargs.get("seed") is None:
                 kwargs = {**kwargs, "seed": seed}
         observation, info = self.env.reset(**kwargs)
-        self._passed = self._passable()
+        self._passed = self._passable() or (None, None, None)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -66,8 +66,8 @@ class GymSource:
         That is Gymnasium's own time limit, whose steps are counted here, and its checks of the order and of the first
         step: a fifth of a step of a simple environment.
         """
-        limit, order, inner = self._passed or (None, None, None)
-        if limit is None or limit is not self.env or "step" in limit.__dict__ or "step" in order.__dict__:
+        limit, order, inner = self._passed
+        if limit is not self.env or "step" in limit.__dict__ or "step" in order.__dict__:
             taken: tuple[Any, Any, Any, Any, Any] = self.stepper()(action)
             return taken
         observation, reward, terminated, truncated, info = inner.step(action)

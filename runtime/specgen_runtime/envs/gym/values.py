@@ -16,6 +16,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from specgen_runtime.envs.keys import as_tuple
 from specgen_runtime.specs import Composite, OneHot, TensorSpec
 from specgen_runtime.specs.classes.multi_onehot import MultiOneHot
 from specgen_runtime.specs.gymnasium import space_kind
@@ -29,6 +30,7 @@ __all__ = [
     "class_reader",
     "class_representation",
     "classes_reader",
+    "leaves_encoder",
     "other_device",
     "parts_of",
     "reward_tensor",
@@ -67,6 +69,27 @@ def value_encoder(space: Any, spec: TensorSpec) -> Convert:
     if kind == "MultiDiscrete":
         return _classes_encoder(space, spec)
     return _array_encoder(space, spec)
+
+
+def leaves_encoder(space: Any, observations: Composite) -> Convert:
+    """The function from a value of a Dict space to the tensors of all its keys, those of inner Dicts included.
+
+    They come as a tuple in the order of the specs; one tensor comes alone.
+    """
+    encode = value_encoder(space, observations)
+    paths = [as_tuple(key) for key in observations.keys(True, True)]
+
+    def leaves(value: Any) -> Any:
+        found = []
+        encoded = encode(value)
+        for path in paths:
+            leaf = encoded
+            for part in path:
+                leaf = leaf[part]
+            found.append(leaf)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return leaves
 
 
 def _dict_encoder(space: Any, spec: TensorSpec) -> Convert:

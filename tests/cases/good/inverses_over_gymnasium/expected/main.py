@@ -2,12 +2,12 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=ed186e5cf764719e5f842d3f7fbbfbe90ebb4c010a4019dff6f02d5d993fef90
+# specgen: sha256=40da9f0f721d4a1a7f5d931ef113236949c42e725240e08a1a27a36dc55fbc06
 """Declared in schemas/main."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -151,7 +151,7 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
         return scaled_advance(observation, reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+        self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         return {
             "observation": next_observation,
@@ -160,6 +160,9 @@ class Scaled(GeneratedGymEnv["ScaledData", "ScaledSpecs"]):
             "truncated": truncated,
             "reward": reward,
         }
+
+    def _gym_first_row(self, observation: Array) -> dict[str, Any]:
+        return {"observation": observation, "done": False, "terminated": False, "truncated": False}
 
 
 class DrawnConsts(NamedTuple):
@@ -282,7 +285,7 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
         return drawn_advance(next_observation, reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
+        self, held: Sequence[Any], next_observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         return {
             "observation": next_observation,
@@ -291,6 +294,9 @@ class Drawn(GeneratedGymEnv["DrawnData", "DrawnSpecs"]):
             "truncated": truncated,
             "reward": reward,
         }
+
+    def _gym_first_row(self, observation: Array) -> dict[str, Any]:
+        return {"observation": observation, "done": False, "terminated": False, "truncated": False}
 
 
 class UnseenConsts(NamedTuple):
@@ -399,7 +405,7 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
         return unseen_advance(reward, terminated, truncated)
 
     def _gym_row(
-        self, held: Mapping[str, Any], observation: Array, reward: Any, terminated: Any, truncated: Any
+        self, held: Sequence[Any], observation: Array, reward: Any, terminated: Any, truncated: Any
     ) -> dict[str, Any]:
         return {
             "done": terminated | truncated,
@@ -407,6 +413,9 @@ class Unseen(GeneratedGymEnv["UnseenData", "UnseenSpecs"]):
             "truncated": truncated,
             "reward": reward,
         }
+
+    def _gym_first_row(self, observation: Array) -> dict[str, Any]:
+        return {"done": False, "terminated": False, "truncated": False}
 
 
 if TYPE_CHECKING:
