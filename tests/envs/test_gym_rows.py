@@ -149,6 +149,41 @@ def test_no_step_changes_another(made: Made) -> None:
         assert places.isdisjoint(value.data_ptr() for other in changed for value in other["next"].values())
 
 
+def test_tensors_are_of_the_mode_that_a_step_is_taken_in() -> None:
+    env = CartPoleGymTrain()
+    root = env.reset()
+    for _ in range(5):  # several steps' tensors are made in one go
+        with torch.inference_mode():
+            inside, root = env.step_and_maybe_reset(env.rand_action(root.clone()))
+        outside, root = env.step_and_maybe_reset(env.rand_action(root.clone()))
+        assert all(value.is_inference() for value in (inside["action"], *inside["next"].values()))
+        assert not any(value.is_inference() for value in (outside["action"], *outside["next"].values()))
+
+
+def test_a_tensor_has_a_storage_of_its_own_size() -> None:
+    found = transitions_of(CartPoleGymTrain(), 20)
+    for value in found["next"].values():
+        assert value.untyped_storage().nbytes() == value.nbytes
+
+
+def transitions_of(env: Any, steps: int) -> Any:
+    root = env.reset()
+    for _ in range(steps):
+        record, root = env.step_and_maybe_reset(env.rand_action(root))
+    return record
+
+
+def test_a_step_set_on_gymnasiums_wrappers_is_called() -> None:
+    env = CartPoleGymTrain()
+    root, limit = env.reset(), env._gym
+    _, root = env.step_and_maybe_reset(env.rand_action(root))
+    assert limit._elapsed_steps == 1
+    step = limit.step
+    limit.step = lambda action: (*step(action)[:3], True, {})
+    assert env.step(env.rand_action(root))["next", "truncated"]
+    assert limit._elapsed_steps == 2
+
+
 class TestWhatIsChangedInTheRoot:
     def roots(self) -> tuple[Any, Any, Any]:
         env = CartPoleGymTrain()
