@@ -1,4 +1,4 @@
-"""SG540 to SG549, SG566, SG600: pipelines: how the policy acts, how episodes end, and what nobody needs."""
+"""SG540 to SG549, SG566, SG599: pipelines: how the policy acts, how episodes end, and what nobody needs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ chains:
 )
 
 OLD_STATISTICS = Rule(
-    "SG600",
+    "SG599",
     "stored observations with statistics of the past",
     """\
 A replay buffer holds what the chain gave when a step was taken. Where a normaliser learns in the chain, older rows are
@@ -125,7 +125,7 @@ Say the statistics as numbers, or normalise within the network:
 networks: {actor_network: {mlp: [256, 256], layer_norm: true}}
 ```
 
-Where the statistics hardly move once the buffer is warm, `allow: [SG600]` on the pipeline says that this is meant.
+Where the statistics hardly move once the buffer is warm, `allow: [SG599]` on the pipeline says that this is meant.
 """,
     severity="warning",
     without="Values that are learned of one observation and asked of another; slower learning, and nothing fails.",
