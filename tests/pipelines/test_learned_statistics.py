@@ -105,10 +105,7 @@ def statistics(env: EnvBase[Any, Any]) -> list[dict[str, torch.Tensor]]:
 def counts(env: EnvBase[Any, Any]) -> set[float]:
     """How many rows each statistic has counted."""
     return {
-        value.item()
-        for one in statistics(env)
-        for name, value in one.items()
-        if name.startswith("count")
+        value.item() for one in statistics(env) for name, value in one.items() if name.startswith("count")
     }
 
 
