@@ -117,6 +117,9 @@ class KeyFinder:
                 entry = _as_read(transform, role, entry, lambda spec: match(pattern, spec, None, shapes))
             if entry is None:
                 needed = named or listed or not role.optional
+                choose = f"say which: `{argument}: […]`" if chosen is None and argument else None
+                if selector in self.state.actions:
+                    choose = f"it is what the policy writes: say `written_by: policy` of `{role.name}`"
                 (self.missing if needed else self.done_without).append(
                     _Missing(
                         transform,
@@ -125,7 +128,7 @@ class KeyFinder:
                         tuple(known),
                         selector in self.unwritten,
                         self.state.dropped.get(selector),
-                        f"say which: `{argument}: […]`" if chosen is None and argument else None,
+                        choose,
                     )
                 )
             elif isinstance(match(pattern, entry.spec, None, shapes), NoMatch):
