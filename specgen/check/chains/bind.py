@@ -12,7 +12,7 @@ from specgen.check.chains.inverse import InverseBinder
 from specgen.check.chains.keys import KeyFinder
 from specgen.check.chains.masks import end_masks, own_masks
 from specgen.check.chains.model import Instance, Row
-from specgen.check.chains.policy import check_policy_states
+from specgen.check.chains.policy import check_actions_read, check_policy_states
 from specgen.check.chains.position import Position
 from specgen.check.chains.types import cast_bounds, typed_row
 from specgen.check.chains.writes import hidden_entry, written_entry
@@ -98,7 +98,7 @@ class Binder:
         changed = going | self.state.written_keys.last_writers.keys()
         inverse = InverseBinder(instance, arguments, self.state, self.keys, changed, span, self.sink)
         inverse_rows = inverse.rows(before)
-        self._note_actions(transform, rows, inverse_rows, span)
+        check_actions_read(transform, rows, inverse_rows, self.acted, span, self.sink)
         if self._faults() == before:
             rows = [typed_row(instance, row, arguments.span, self.sink, inverse=False) for row in rows]
             if self._faults() == before:
@@ -151,20 +151,6 @@ class Binder:
             if sound
             else None
         )
-
-    def _note_actions(
-        self, transform: CheckedTransform, rows: Sequence[Row], inverse_rows: Sequence[Row], span: Span
-    ) -> None:
-        """Note the actions that a transform reads, and report those that it changes although it or another one reads them."""
-        acted = [role.name for role in transform.forward if role.acted]
-        self.acted |= {row.inputs[name].dotted: transform.name for row in rows for name in acted}
-        for action in dict.fromkeys(entry.dotted for row in inverse_rows for entry in row.inputs.values()):
-            if (reader := self.acted.get(action)) is not None:
-                message = (
-                    f"`{transform.name}` changes `{action}`, which `{reader}` reads as the policy wrote it"
-                )
-                help = f"put `{reader}` behind it"
-                self.sink.add(language_rules.ACTION_CHANGED.at(span, message, help=help))
 
     def _faults(self) -> int:
         """How many mistakes have been found."""
@@ -272,9 +258,7 @@ class Binder:
         known = self.state.entries
         if driver is not None:
             listed = arguments.lists.get("in_keys") if driver.listed else None
-            found = self.keys.inputs(
-                transform, driver, listed, "in_keys", arguments, self.state.actions if driver.acted else known
-            )
+            found = self.keys.inputs(transform, driver, listed, "in_keys", arguments, known)
             rows: list[dict[str, Entry]] = [{driver.name: entry} for entry in found]
         else:
             rows = [{}] if transform.forward or transform.written(inverse=False) else []
@@ -287,9 +271,8 @@ class Binder:
                 rows = self._together(transform, role, rows, arguments)
             else:
                 find = self._flag if role.form == "flag" else self._one
-                there = self.state.actions if role.acted else known
                 for row in rows:
-                    entry = find(transform, role, row, arguments, there)
+                    entry = find(transform, role, row, arguments, known)
                     if entry is not None:
                         row[role.name] = entry
         # a flag is that of several repetitions, which the keys in front of it tell apart
@@ -302,8 +285,7 @@ class Binder:
         self, transform: CheckedTransform, role: Role, rows: list[dict[str, Entry]], arguments: Arguments
     ) -> list[Entry | None]:
         """What a role stands for that goes along with another: None where it may be missing and is."""
-        chosen = arguments.lists.get(role.keyword or "")
-        known = self.state.actions if role.acted else self.state.entries
+        chosen, known = arguments.lists.get(role.keyword or ""), self.state.entries
         if chosen is not None or not role.optional:
             return [*self.keys.inputs(transform, role, chosen, role.keyword, arguments, known)]
         keys: list[Key] = [tuple(entry.split(".")) for entry in role.default]

@@ -72,9 +72,10 @@ class KeyFinder:
             chosen: the keys that it is given, or None for its default.
             argument: the argument that gives them, if one does.
             arguments: what the transform is given.
-            known: the entries at this position.
+            known: the entries at this position; an action that is read is one of its actions.
             row: what other roles stand for, whose dimensions it may have.
         """
+        known = self.state.actions if role.acted else known
         shapes = shapes_of(row or {})
         inverse_only = transform.may_have_inverse_keys_only(role) and "in_keys_inv" in arguments.lists
         pattern = role.spec if role.dtype is None else replace(role.spec, dtype=arguments.params[role.dtype])

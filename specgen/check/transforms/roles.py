@@ -16,6 +16,7 @@ from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import schema as rules
 from specgen.diagnostics.rules import transform_language as language_rules
 from specgen.diagnostics.rules import transforms as transform_rules
+from specgen.diagnostics.rules import transforms_policy as policy_rules
 from specgen.expr import CONCRETE, SpecType, parse_type
 from specgen.expr.sizes import ANY_DIMS
 from specgen.schema.fields import Param
@@ -170,7 +171,7 @@ class _Roles:
         if role.written_by is not None and (why := self._not_acted(here[-1], role)):
             message = f"`{here[-1]}` is what the policy wrote, but {why}"
             span = self.file.key_span(*here, "written_by")
-            self.sink.add(language_rules.ACTION_READ_ELSEWHERE.at(span, message))
+            self.sink.add(policy_rules.ACTION_READ_ELSEWHERE.at(span, message))
             return False
         if form == "flag" and role.of is None:
             self.sink.add(
