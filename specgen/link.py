@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from specgen.diagnostics import Diagnostic, Sink, Unseen, as_question, did_you_mean
@@ -19,7 +18,7 @@ from specgen.source.imports import import_of
 from specgen.source.model_folders import ModelFolder
 from specgen.source.outline import Outline
 from specgen.source.spaces import Record
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 Source = str | PythonSchema
 
@@ -172,7 +171,8 @@ class Linked:
     def _inherited_by(self, path: str) -> list[str]:
         """Digests of the files whose losses or models those of a file may extend, directly or through others.
 
-        Of a file with pipelines, of all files that it imports, directly or through others.
+        Of a file with pipelines, of all files that it imports, directly or through others: names that it inherits mean
+        what the files see where they are written.
         """
         found: dict[str, str] = {}
         wanted = [path]
@@ -183,7 +183,9 @@ class Linked:
                 continue
             for target in self.imports[here]:
                 if target not in found:
-                    found[target] = self._contents[target]
+                    found[target] = digest_of(
+                        self._contents[target], self._modules[target], self._records_digest(target)
+                    )
                     wanted.append(target)
         return [part for item in sorted(found.items()) for part in item]
 

@@ -45,6 +45,7 @@ class Names:
         sink: Sink,
         words: Mapping[str, str] = MappingProxyType({}),
         everywhere: Mapping[str, str] = MappingProxyType({}),
+        own: Span | None = None,
     ) -> None:
         """Start without names.
 
@@ -52,17 +53,19 @@ class Names:
             sink: takes what is wrong with names.
             words: what is taken besides the words of the language, for the reasons given.
             everywhere: what is taken in functions of the declaration, too.
+            own: where the declaration stands; names that it inherits were there before.
         """
         self._sink = sink
         self._words = {**words, **everywhere}
         self._everywhere = everywhere
+        self._own = own
         self._taken: dict[str, tuple[str, Span]] = {}
         self._notes: dict[Span, str] = {}
         self._related: set[str] = set()
 
     def inner(self, visible: Iterable[str]) -> Names:
         """The names inside a function: those of `visible` can be read there, so they are taken."""
-        names = Names(self._sink, self._everywhere, self._everywhere)
+        names = Names(self._sink, self._everywhere, self._everywhere, self._own)
         names._taken = {name: self._taken[name] for name in visible if name in self._taken}
         names._related = set().union(*map(_related, names._taken))
         names._notes = self._notes
@@ -83,6 +86,10 @@ class Names:
         clash = self._clash(name, what)
         if clash is not None:
             other, first, message = clash
+            inherits = self._own is not None and not span.begins_in(self._own) and first.begins_in(self._own)
+            if inherits and self._taken.get(name) == (other, first):
+                what, other, span, first = other, what, first, span
+                self._notes[first] = "inherited from here"
             self._sink.add(
                 rules.NAME_TAKEN.at(
                     span,

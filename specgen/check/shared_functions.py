@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.call_cycles import calling_order
 from specgen.check.functions import FunctionBody
@@ -21,7 +21,7 @@ from specgen.schema.function import Arg, SharedFunction
 from specgen.schema.load import SchemaFile
 from specgen.source import Mapping as MappingNode
 from specgen.source import Node, Scalar
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,19 @@ class SharedFunctions:
     Attributes:
         known: how expressions call them, by name.
         broken: those that have a mistake, which is reported where they stand.
+        inherited: those that only a call needs that the declaration inherits, each with what it inherits that of.
     """
 
     known: Mapping[str, Function] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
+    inherited: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> dict[str, str]:
         """What nothing else of a declaration can be called, and why."""
         why = "it is a function of this file, or of one that it imports"
-        return dict.fromkeys((*self.known, *self.broken), why)
+        called = {name: f"it is a function that `{base}` calls" for name, base in self.inherited.items()}
+        return dict.fromkeys((*self.known, *self.broken), why) | called
 
     def said_of(self, declaration: Node, found: Sink) -> Sink:
         """What was found in a declaration; of one that calls a function with a mistake, what is certain all the same."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from specgen.compile_project import Compiled
 from specgen.diagnostics import render_human
 from specgen.memo import Memory
 from specgen.project.library import library_schemas
 from specgen.settings import Config
-from tests.support import compile_sources
+from specgen.source.spaces import Space
+from tests.support import LIBRARY, compile_sources, library_records
 
 CONFIG = Config("schemas", "made", "made")
 NAMES = (
@@ -18,7 +22,7 @@ GYM = "\n  PendulumGym:"
 MINE = """\
 specgen: 1
 doc: A training.
-import: [../chains/pendulum, ../losses/ppo, ppo_pendulum]
+import: [ppo_pendulum]
 pipelines:
   Mine: {doc: A training., extends: PPOPendulum, seed: 3}
 """
@@ -81,6 +85,61 @@ def test_a_transform_that_changes_a_key_breaks_the_pipeline() -> None:
     old = "transforms: [InitTracker, {StepCounter: {max_steps: 200}}, RewardSum]"
     new = old.replace("RewardSum", "{RewardScaling: {loc: 0.0, scale: 0.1}}, RewardSum")
     assert_edit("schemas/chains/pendulum.yaml", old, new, codes={"SG544"})
+
+
+def test_another_environment_of_the_parent_reaches_a_child_that_does_not_see_it() -> None:
+    path = "schemas/pipelines/ppo_pendulum.yaml"
+    texts, memo = project(), Memory()
+    texts["schemas/chains/other.yaml"] = (
+        texts["schemas/chains/pendulum.yaml"]
+        .replace("PendulumTrain:", "OtherPendulum:")
+        .replace("PendulumPixels", "OtherPixels")
+    )
+    compiled(texts, memo)
+    texts[path] = texts[path].replace("../chains/pendulum", "../chains/other")
+    texts[path] = texts[path].replace("env: PendulumTrain", "env: OtherPendulum")
+    after, fresh = compiled(texts, memo), compiled(texts)
+    assert after.files == fresh.files
+    assert not after.diagnostics
+    assert "from made.chains.other import OtherPendulum\n" in after.files["made/pipelines/mine.py"]
+
+
+def test_a_new_record_of_a_simulator_reaches_a_pipeline_that_inherits_it() -> None:
+    """The file of the pipeline imports none that names the simulator."""
+    child = """\
+specgen: 1
+import: [specgen_std/pipelines/ppo_pendulum, chains/mine]
+pipelines:
+  {name}: {{doc: A training., {what}}}
+"""
+    texts = {
+        "schemas/envs/mine.yaml": "specgen: 1\nenvs:\n  Swing: {doc: It swings., gymnasium: {id: Pendulum-v1}}\n",
+        "schemas/chains/mine.yaml": """\
+specgen: 1
+import: [../envs/mine, specgen_std/transforms/init_tracker, specgen_std/transforms/reward_sum]
+chains:
+  SwingTrain: {doc: It swings., env: Swing, transforms: [InitTracker, RewardSum]}
+""",
+        "schemas/parent.yaml": child.format(name="Parent", what="extends: PPOPendulum, env: SwingTrain"),
+        "schemas/child.yaml": """\
+specgen: 1
+import: [parent]
+pipelines:
+  Child: {doc: A training., extends: Parent, seed: 3}
+""",
+    }
+    records, memo = library_records(), Memory()
+    make = partial(compile_sources, texts, CONFIG, library=LIBRARY)
+    before = make(gymnasium=records, memo=memo)
+    assert not before.diagnostics, render_human(before.diagnostics, texts)
+    assert "`observation`, float32 [3]" in before.files["made/child.py"]
+    old = records["Pendulum-v1"]
+    assert isinstance(old.observation, Space)
+    wider = replace(old.observation, shape=(4,), low=(-8.0,) * 4, high=(8.0,) * 4)
+    records["Pendulum-v1"] = replace(old, observation=wider)
+    after, fresh = make(gymnasium=records, memo=memo), make(gymnasium=records, memo=Memory())
+    assert after.files == fresh.files
+    assert "`observation`, float32 [4]" in after.files["made/child.py"]
 
 
 def test_comments_move_places_and_nothing_else() -> None:

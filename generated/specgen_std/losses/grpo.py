@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=a18880d0d01d3a956531e6bed3838109aa4bb79a5808bacb4a6790dab729e7b0
+# specgen: sha256=c45b24b138556b56f7011a4f7d65ee507c73f23916f77fb0269658827b9fd760
 """Policy gradients of language models, token by token, without a critic."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -201,15 +201,15 @@ class GRPOLoss(LossModule):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -643,15 +643,15 @@ class DAPO(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [
@@ -1087,15 +1087,15 @@ class CISPOLoss(GRPOLoss):
         "loss_kl_to_ref": ("actor_network",),
         "loss_kl_to_inference": ("actor_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
-        "kl_mask_threshold": {"above": 0},
+        "kl_mask_threshold": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "kl_to_ref_coeff": {"at_least": 0},
-        "kl_to_inference_coeff": {"at_least": 0},
+        "kl_to_ref_coeff": {"at_least": 0, "optional": True},
+        "kl_to_inference_coeff": {"at_least": 0, "optional": True},
     }
     reads_rows = True
     out_keys: ClassVar[list[str]] = [

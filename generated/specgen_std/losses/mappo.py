@@ -2,7 +2,7 @@
 # fmt: off
 # isort: skip_file
 # flake8: noqa
-# specgen: sha256=2977a6fdf0f183bc2760a519f31545a52a132311432e52a44a9c8c3fac667e60
+# specgen: sha256=1fa67e43622ddf19bffc4053bae1a2bf41bd32650da1728333800a124379e7a3
 """Proximal policy optimization of several agents."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Never, overload
 
     from jaxtyping import Float
-    from specgen_runtime.params import Limits
+    from specgen_runtime.params import NumberRange
     from specgen_runtime.typed import TypedTensorDict
     from specgen_runtime.typing import TensorDictModuleBase, TensorDictParams
 
@@ -269,12 +269,12 @@ class MAPPOLoss(ClipPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},
@@ -871,12 +871,12 @@ class IPPOLoss(MAPPOLoss):
         "loss_entropy": ("actor_network",),
         "loss_critic": ("critic_network",),
     }
-    ranges: ClassVar[Mapping[str, Limits]] = {
-        "critic_coeff": {"at_least": 0},
-        "clip_value": {"above": 0},
+    ranges: ClassVar[Mapping[str, NumberRange]] = {
+        "critic_coeff": {"at_least": 0, "optional": True},
+        "clip_value": {"above": 0, "optional": True},
         "samples_mc_entropy": {"at_least": 1},
         "entropy_coeff": {"at_least": 0},
-        "max_importance_ratio": {"above": 0},
+        "max_importance_ratio": {"above": 0, "optional": True},
         "clip_epsilon": {"at_least": 0, "below": 1},
         "clip_epsilon_low": {"at_least": 0, "below": 1},
         "clip_epsilon_high": {"at_least": 0},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specgen.check.losses.loss import CheckedLoss, LossChecker
 from specgen.check.losses.method_values import check_method_values
@@ -18,6 +17,7 @@ from specgen.diagnostics.rules.schema import NAME_TAKEN
 from specgen.diagnostics.rules.yaml import IMPORT_CLASH
 from specgen.expr import Function
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 
 def check_losses(
@@ -97,7 +97,8 @@ def _with_inherited(
             message = f"`{base.name}` calls `{one}` of {inherited.module}, and here that is a function of {here.module}"
             span = file.span("losses", name, "extends")
             sink.add(IMPORT_CLASH.at(span, message, help=f"rename the `{one}` of {here.module}"))
-    return replace(functions, known={**base.functions, **functions.known})
+    unseen = {one: base.name for one in base.functions if one not in functions.known}
+    return replace(functions, known={**base.functions, **functions.known}, inherited=unseen)
 
 
 def _called(loss: ParentLoss, functions: SharedFunctions) -> dict[str, Function]:

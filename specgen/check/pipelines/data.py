@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypedDict
 
-from specgen.check.language_models.model import CheckedLanguageModel
-from specgen.check.model import Checked
 from specgen.check.pipelines.data_model import (
     OnPolicyData,
     PipelineData,
@@ -18,6 +14,7 @@ from specgen.check.pipelines.data_model import (
 from specgen.check.pipelines.model import Amount, PipelineLoss, Setting
 from specgen.check.pipelines.numbers import Numbers, nearest_divisor
 from specgen.check.pipelines.recorded_conversations import read_conversations
+from specgen.check.pipelines.visible import Scopes
 from specgen.diagnostics import Note, Sink
 from specgen.diagnostics.rules import pipeline_data as data_rules
 from specgen.diagnostics.rules import pipeline_language_models as model_rules
@@ -26,6 +23,7 @@ from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_data import OnlineAndRecorded, OnPolicy, Recorded, Replay, Sampler
+from specgen.values import replace
 
 _KINDS = ("on_policy", "replay", "recorded", "online_and_recorded")
 
@@ -50,13 +48,13 @@ class DataReader:
         sink: Sink,
         *,
         module: str,
-        models: Mapping[str, Checked[CheckedLanguageModel] | None],
+        scopes: Scopes,
         chats: bool = False,
         group: int = 1,
         turns: int | None = 1,
     ) -> None:
         self.file, self.path, self.pipeline, self.numbers, self.sink = file, path, pipeline, numbers, sink
-        self.module, self.models, self.chats, self.group = module, models, chats, group
+        self.module, self.scopes, self.chats, self.group = module, scopes, chats, group
         self.turns = turns
         self._complete = True
 
@@ -271,7 +269,7 @@ class DataReader:
             return None
         if self.chats:
             return read_conversations(
-                *(self.file, self.path, declared, self.module, self.models, batch_size, self.sink)
+                *(self.file, self.path, declared, self.module, self.scopes, batch_size, self.sink)
             )
         return RecordedData(batch_size, declared.path)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.transforms import ModelInstance, given_models
 from specgen.check.model import AgentGroup, Entry
 from specgen.check.rewards import ChatSource
 from specgen.diagnostics import Span
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from specgen.check.chains.model import CheckedChain
 from specgen.check.model import Checked, CheckedEnv
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
-from specgen.check.unseen import unseen
-from specgen.diagnostics import Diagnostic, Sink, Span, suggestion
+from specgen.check.pipelines.visible import Scopes, unknown_environment
+from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
-from specgen.schema.pipeline import Pipeline
 from specgen.source import Mapping as MappingNode
+from specgen.source import Scalar
 
 AnyEnv = Checked[CheckedEnv] | Checked[CheckedChain]
 
@@ -24,43 +23,28 @@ def environment(
     file: SchemaFile,
     path: tuple[str, ...],
     place: tuple[str, ...],
-    pipeline: Pipeline,
-    envs: Mapping[str, object],
-    declared: Collection[str],
+    scopes: Scopes,
     sink: Sink,
 ) -> PipelineEnv | None:
     """The environment that the pipeline at `path` names at `place`; None where it is none, or has mistakes itself."""
-    span = file.span(*path, *place)
-    named: object = pipeline
-    for field in place:
-        named = getattr(named, field)
-    if isinstance(named, dict):
-        if len(named) != 1:
-            sink.add(
-                rules.CHOICE.at(span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
-            )
-            return None
-        (name,) = named
-        span = file.key_span(*path, *place, name)
-    else:
-        name = str(named)
-    found = envs.get(name)
+    node = file.node(*path, *place)
+    if isinstance(node, MappingNode) and len(node.entries) != 1:
+        sink.add(
+            rules.CHOICE.at(node.span, "a pipeline has one environment", help="write `env: CartPoleTrain`")
+        )
+        return None
+    named = node.entries[0][0] if isinstance(node, MappingNode) else node
+    assert isinstance(named, Scalar)
+    name, span, visible = named.text, named.span, scopes.at(named.span)
+    found = visible.envs.get(name)
     if not isinstance(found, Checked):
-        if name not in declared:
-            sink.add(_unknown(name, declared, span))
+        if name not in visible.declared_envs:
+            sink.add(unknown_environment(name, visible.declared_envs, span))
         return None
     value = found.value
     base = value.env.value if isinstance(value, CheckedChain) else value
     arguments = _arguments(file, (*path, *place, name), name, base, sink)
     return made(value, span, arguments)
-
-
-def _unknown(name: str, declared: Collection[str], span: Span) -> Diagnostic:
-    """What is said of an environment that nothing declares; an id of Gymnasium's has a version, which no name here has."""
-    if re.fullmatch(r"[\w./:-]+-v\d+", name):
-        help = f"declare it, `envs: {{MyEnv: {{gymnasium: {{id: {name}}}}}}}`, and write `env: MyEnv`, or a chain around it"
-        return schema_rules.UNKNOWN_DECLARATION.at(span, f"unknown environment `{name}`", help=help)
-    return unseen("environment", name, ("envs", "chains"), declared, span)
 
 
 def made(value: CheckedEnv | CheckedChain, span: Span, arguments: Mapping[str, object]) -> PipelineEnv:

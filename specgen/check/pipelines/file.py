@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specgen.check.model import Checked
 from specgen.check.pipelines.model import CheckedPipeline
 from specgen.check.pipelines.parents import ParentPipeline, whole_pipelines
-from specgen.check.pipelines.pipeline import Visible, check_pipeline
+from specgen.check.pipelines.pipeline import check_pipeline
+from specgen.check.pipelines.visible import Visible, unknown_names
 from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import pipelines as rules
 from specgen.schema.load import SchemaFile
+from specgen.values import replace
 
 if TYPE_CHECKING:
     from specgen.check.file import CheckedFile, Interface
@@ -42,7 +43,6 @@ def check_pipelines(
         for name, path in visible["pipelines"].items()
         if (found := interfaces[path].pipelines.get(name)) is not None
     }
-    whole, mine = whole_pipelines(file, parents, sink)
     envs: dict[str, object] = {**checked.envs, **checked.chains}
     losses = dict(checked.losses)
     for name, path in visible["envs"].items():
@@ -62,6 +62,7 @@ def check_pipelines(
         declared_envs={*module.envs, *module.chains, *visible["envs"], *visible["chains"]},
         declared_losses={*module.losses, *visible["losses"]},
     )
+    whole, mine = whole_pipelines(file, parents, seen, sink)
     made: dict[str, Checked[CheckedPipeline]] = {}
     concrete = [name for name, one in module.pipelines.items() if not one.abstract]
     for name in concrete[1:]:
@@ -69,16 +70,23 @@ def check_pipelines(
         message = f"`{name}` is the second pipeline of this file, and a file becomes one module"
         help = "move it into a file of its own, which imports this one if it extends something of it"
         sink.add(rules.ONE_PIPELINE.at(file.key_span("pipelines", name), message, notes=notes, help=help))
-    for name in concrete:
-        if mine[name].node is not None:
-            mistakes = Sink()
-            pipeline = check_pipeline(whole, name, checked.module, seen, mistakes)
-            fresh = [item for item in mistakes.items if (item.code, item.span) not in mine[name].said]
-            sink.extend(_in_sight(file, name, item) for item in fresh)
-            said = mine[name].said | {(item.code, item.span) for item in fresh}
-            mine[name] = replace(mine[name], said=said)
+    for name, one in mine.items():
+        if one.node is None:
+            continue
+        mistakes = Sink()
+        base = module.pipelines[name].extends
+        before = one.said | (mine[base].said if base in mine else frozenset())
+        if name in concrete:
+            pipeline = check_pipeline(whole, name, checked.module, one.scopes, mistakes)
             if pipeline is not None:
                 made[name] = pipeline
+        else:
+            for item in unknown_names(one.node, one.scopes):
+                mistakes.add(item)
+        fresh = [item for item in mistakes.items if (item.code, one.scopes.written(item.span)) not in before]
+        sink.extend(_in_sight(file, name, item) for item in fresh)
+        said = before | {(item.code, item.span) for item in fresh}
+        mine[name] = replace(one, said=said, scopes=one.scopes.named_in(one.node))
     return made, mine
 
 

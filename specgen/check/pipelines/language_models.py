@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import LossNetwork
-from specgen.check.model import Checked
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import ModelHead
 from specgen.check.pipelines.layers_model import Layers
 from specgen.check.pipelines.model import PipelineNetwork
+from specgen.check.pipelines.visible import Scopes
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Diagnostic, Note, Sink
 from specgen.diagnostics.rules import llm as llm_rules
@@ -51,7 +51,7 @@ class LanguageModelReader:
         path: the pipeline in it.
         env: its environment.
         loss: the class of the loss.
-        models: the models that it may name; None for one with mistakes.
+        scopes: what its names mean.
         sink: takes every mistake.
     """
 
@@ -61,11 +61,11 @@ class LanguageModelReader:
         path: tuple[str, ...],
         env: PipelineEnv,
         loss: str,
-        models: Mapping[str, Checked[CheckedLanguageModel] | None],
+        scopes: Scopes,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.env, self.loss = file, path, env, loss
-        self.models, self.sink = models, sink
+        self.scopes, self.sink = scopes, sink
 
     def network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         """A network that names a language model, or has a place among conversations; None after reporting a mistake."""
@@ -93,13 +93,12 @@ class LanguageModelReader:
             help = "take a loss over tokens: `GRPOLoss`, `DAPO`, `CISPOLoss`, `SFTLoss`, `DistillationLoss`"
             self.sink.add(model_rules.NO_CONVERSATION.at(place, message, help=help))
             return None
-        if body.causal_lm not in self.models:
-            found = unseen(
-                "model", body.causal_lm, ("models",), self.models, place, rule=llm_rules.UNKNOWN_MODEL
-            )
+        models = self.scopes.at(place).models
+        if body.causal_lm not in models:
+            found = unseen("model", body.causal_lm, ("models",), models, place, rule=llm_rules.UNKNOWN_MODEL)
             self.sink.add(found)
             return None
-        checked = self.models[body.causal_lm]
+        checked = models[body.causal_lm]
         if checked is None or beside:
             return None
         mistakes = [*self._mistakes(name, role, checked.value)]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from specgen.check.losses.distributions import DISTRIBUTION_FUNCTIONS
 from specgen.check.losses.forward import Bernoulli, Chosen, Draw, ForwardValue, Noise, Read
 from specgen.check.losses.learnables import CheckedLearnable
 from specgen.check.losses.model import CheckedLoss, CoefficientPart
 from specgen.check.losses.trained import trained_by_terms
-from specgen.check.model import REQUIRED, AgentGroup, Checked, Parameter, dotted
+from specgen.check.model import REQUIRED, AgentGroup, Parameter, dotted
 from specgen.check.names import Names
 from specgen.check.param_arguments import check_argument
 from specgen.check.pipelines.env_model import PipelineEnv
@@ -18,6 +17,7 @@ from specgen.check.pipelines.heads_model import ModelHead, PolicyHead
 from specgen.check.pipelines.layers_model import trunks_of
 from specgen.check.pipelines.model import PipelineLoss, PipelineNetwork, Setting
 from specgen.check.pipelines.numbers import Numbers, fact_of
+from specgen.check.pipelines.visible import Scopes
 from specgen.check.pipelines.when_given import Given, asked_numbers
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, suggestion
@@ -32,7 +32,7 @@ from specgen.schema.pipeline import names_losses
 from specgen.source import Mapping as MappingNode
 from specgen.source import Scalar
 from specgen.source import Sequence as SequenceNode
-from specgen.values import dataclass
+from specgen.values import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,7 @@ class LossArguments:
 def read_losses(
     file: SchemaFile,
     path: tuple[str, ...],
-    losses: dict[str, Checked[CheckedLoss]],
-    declared: Collection[str],
+    scopes: Scopes,
     env: PipelineEnv | None,
     numbers: Numbers,
     sink: Sink,
@@ -83,7 +82,7 @@ def read_losses(
         found = [("", place)]
     else:
         found = [(key.text, (*place, key.text)) for key, _ in node.entries]
-    made = [_read_loss(file, name, here, losses, declared, env, numbers, sink) for name, here in found]
+    made = [_read_loss(file, name, here, scopes, env, numbers, sink) for name, here in found]
     complete = tuple(one for one in made if one is not None)
     return complete if len(complete) == len(made) else None
 
@@ -92,8 +91,7 @@ def _read_loss(
     file: SchemaFile,
     name: str,
     place: tuple[str, ...],
-    losses: dict[str, Checked[CheckedLoss]],
-    declared: Collection[str],
+    scopes: Scopes,
     env: PipelineEnv | None,
     numbers: Numbers,
     sink: Sink,
@@ -113,13 +111,14 @@ def _read_loss(
         message = f"arguments of `{key.text}` should be a mapping"
         sink.add(schema_rules.WRONG_TYPE.at(value.span, message, help=f"write `{{{key.text}: {{}}}}`"))
         return None
-    if key.text not in losses:
-        if key.text not in declared:
-            sink.add(unseen("loss", key.text, ("losses",), declared, key.span))
+    visible = scopes.at(key.span)
+    if key.text not in visible.losses:
+        if key.text not in visible.declared_losses:
+            sink.add(unseen("loss", key.text, ("losses",), visible.declared_losses, key.span))
         return None
     if name and not Names(sink).claim(name, "loss", file.key_span(*place)):
         return None
-    loss = losses[key.text].value
+    loss = visible.losses[key.text].value
     group = None if env is None else next((one for one in env.groups if one.name == name), None)
     keys: dict[str, Key] = {}
     if group is not None and env is not None:

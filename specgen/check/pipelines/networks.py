@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.losses.model import LossNetwork
-from specgen.check.model import Checked, Entry, dotted
+from specgen.check.model import Entry, dotted
 from specgen.check.pipelines.distributions import support_of
 from specgen.check.pipelines.env_model import PipelineEnv
 from specgen.check.pipelines.heads_model import (
@@ -26,6 +25,7 @@ from specgen.check.pipelines.network_numbers import NetworkNumbers
 from specgen.check.pipelines.numbers import Numbers
 from specgen.check.pipelines.policies import PolicyReader, shown
 from specgen.check.pipelines.unused_settings import report_unused_settings
+from specgen.check.pipelines.visible import Scopes
 from specgen.diagnostics import Note, Sink, suggestion
 from specgen.diagnostics.rules import pipeline_groups as group_rules
 from specgen.diagnostics.rules import pipeline_networks as layer_rules
@@ -52,13 +52,13 @@ class NetworkReader:
         loss: LossArguments,
         declared: Mapping[str, str],
         trunks: dict[str, PipelineTrunk],
-        models: Mapping[str, Checked[CheckedLanguageModel] | None],
+        scopes: Scopes,
         module: str,
         numbers: Numbers,
         sink: Sink,
     ) -> None:
         self.file, self.path, self.pipeline, self.sink = file, path, pipeline, sink
-        self.models = models
+        self.scopes = scopes
         self.env, self.loss, self.declared, self.numbers = env.of_agent(loss.group), loss, declared, numbers
         self.layers = LayersReader(file, path, self.env, loss.group, trunks, module, numbers, sink)
         self.policies = PolicyReader(file, path, pipeline, self.env, loss, numbers, sink)
@@ -120,7 +120,7 @@ class NetworkReader:
     def _network(self, name: str, role: LossNetwork, body: NetworkBody) -> PipelineNetwork | None:
         if body.causal_lm is not None or self.env.chat is not None:
             env, loss = self.env, self.loss.loss.name
-            reader = LanguageModelReader(self.file, self.path, env, loss, self.models, self.sink)
+            reader = LanguageModelReader(self.file, self.path, env, loss, self.scopes, self.sink)
             return reader.network(name, role, body)
         here = ("networks", name)
         span = self.file.key_span(*self.path, *here)

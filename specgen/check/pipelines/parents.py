@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 
 from pydantic import ValidationError
 
 from specgen.check.pipelines.model import EXPLORATIONS
+from specgen.check.pipelines.visible import Scopes, Visible
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Sink, Span, suggestion
 from specgen.diagnostics.rules import loss_parents as rules
 from specgen.schema.load import SchemaFile, is_dropped, load, to_data
 from specgen.schema.pipeline import OPTIMIZERS, Pipeline, names_losses
 from specgen.source import Mapping as MappingNode
-from specgen.source import Node
-from specgen.values import dataclass
+from specgen.source import Node, Scalar
+from specgen.values import dataclass, replace
 
 _OWN = ("doc", "abstract", "extends", "allow")
 """Fields that a pipeline does not take over."""
@@ -43,21 +43,30 @@ class ParentPipeline:
     Attributes:
         name: its name.
         node: what it declares, with what it inherits; None where that can't be said.
+        scopes: what its names mean.
         said: what is reported of it, by code and place: it is not said again of those that extend it.
     """
 
     name: str
     node: MappingNode | None
+    scopes: Scopes
     said: frozenset[tuple[str, Span]] = frozenset()
 
 
 def whole_pipelines(
-    file: SchemaFile, imported: Mapping[str, ParentPipeline], sink: Sink
+    file: SchemaFile, imported: Mapping[str, ParentPipeline], visible: Visible, sink: Sink
 ) -> tuple[SchemaFile, dict[str, ParentPipeline]]:
-    """The file with every pipeline that extends another one made whole, and all of them as parents."""
+    """The file with every pipeline that extends another one made whole, and all of them as parents.
+
+    Args:
+        file: the loaded file.
+        imported: the pipelines of other files that it sees.
+        visible: what its pipelines may name.
+        sink: takes every mistake.
+    """
     nodes = file.root.get("pipelines")
     assert isinstance(nodes, MappingNode)
-    merger = _Merger(file, imported, sink)
+    merger = _Merger(file, imported, visible, sink)
     for name in file.module.pipelines:
         merger.make(name)
     whole = MappingNode(
@@ -85,9 +94,13 @@ def whole_pipelines(
 class _Merger:
     """Makes the pipelines of one file whole."""
 
-    def __init__(self, file: SchemaFile, imported: Mapping[str, ParentPipeline], sink: Sink) -> None:
+    def __init__(
+        self, file: SchemaFile, imported: Mapping[str, ParentPipeline], visible: Visible, sink: Sink
+    ) -> None:
         self.file, self.imported, self.sink = file, imported, sink
+        self.scopes = Scopes({file.root.span.file: visible})
         self.parents: dict[str, ParentPipeline] = {}
+        self._merged_names: dict[Span, Span] = {}
         self._open: list[str] = []
 
     def make(self, name: str) -> ParentPipeline:
@@ -98,16 +111,18 @@ class _Merger:
         assert isinstance(node, MappingNode)
         whole: MappingNode | None = node
         said: frozenset[tuple[str, Span]] = frozenset()
+        scopes = self.scopes
         base = self.file.module.pipelines[name].extends
         if base is not None:
             self._open.append(name)
             parent = self._parent(name, base)
             self._open.pop()
-            whole = (
-                None if parent is None or parent.node is None else self._merged(parent.node, node, name, base)
-            )
-            said = frozenset() if parent is None else parent.said
-        self.parents[name] = ParentPipeline(name, whole, said)
+            whole = None
+            if parent is not None:
+                whole = None if parent.node is None else self._merged(parent, parent.node, node)
+                said = parent.said
+                scopes = replace(scopes, merged=self._merged_names).over(parent.scopes)
+        self.parents[name] = ParentPipeline(name, whole, scopes, said)
         return self.parents[name]
 
     def _parent(self, name: str, base: str) -> ParentPipeline | None:
@@ -125,12 +140,13 @@ class _Merger:
         self.sink.add(unseen("pipeline", base, ("pipelines",), known, span, rule=rules.UNKNOWN_PARENT))
         return None
 
-    def _merged(self, parent: MappingNode, child: MappingNode, name: str, base: str) -> MappingNode:
+    def _merged(self, base: ParentPipeline, parent: MappingNode, child: MappingNode) -> MappingNode:
         inherited = tuple((key, node) for key, node in parent.entries if key.text not in _OWN)
+        self._merged_names = {}
         return self._mapping(replace(parent, entries=inherited), child, (), base)
 
     def _mapping(
-        self, parent: MappingNode, child: MappingNode, place: tuple[str, ...], base: str
+        self, parent: MappingNode, child: MappingNode, place: tuple[str, ...], base: ParentPipeline
     ) -> MappingNode:
         """Both mappings by key, the child's over the parent's."""
         gone = frozenset(_replaced(parent, child, place))
@@ -138,13 +154,17 @@ class _Merger:
         for key, node in child.entries:
             if is_dropped(node):
                 if made.pop(key.text, None) is None:
-                    message = f"`{base}` has no `{'.'.join((*place, key.text))}` that could be dropped"
+                    message = f"`{base.name}` has no `{'.'.join((*place, key.text))}` that could be dropped"
                     help = suggestion(key.text, [one.text for one, _ in parent.entries]) or "leave it out"
                     self.sink.add(rules.NOTHING_TO_DROP.at(key.span, message, help=help))
                 continue
-            old = made[key.text][1] if key.text in made else None
+            named, old = made.get(key.text, (key, None))
+            if old is not None and _is_choice(parent, child, place):
+                self._merged_names[key.span] = base.scopes.written(named.span)
             if isinstance(node, MappingNode):
-                before: MappingNode = old if isinstance(old, MappingNode) else MappingNode((), node.span)
+                before = old if isinstance(old, MappingNode) else MappingNode((), node.span)
+                if isinstance(old, Scalar) and (*place, key.text) == ("env",):
+                    before = MappingNode(((old, MappingNode((), old.span)),), old.span)  # without arguments
                 merged: Node = self._mapping(before, node, (*place, key.text), base)
             else:
                 merged = node

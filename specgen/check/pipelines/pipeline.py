@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import cached_property
 
-from specgen.check.language_models.model import CheckedLanguageModel
-from specgen.check.losses.model import CheckedLoss
 from specgen.check.model import Checked, Parameter
 from specgen.check.pipelines.acting import ActingReader
 from specgen.check.pipelines.amounts import check_amounts, check_use
@@ -43,6 +40,7 @@ from specgen.check.pipelines.sequences import check_sequences
 from specgen.check.pipelines.targets import read_targets
 from specgen.check.pipelines.trunks import TrunkReader
 from specgen.check.pipelines.until import read_until
+from specgen.check.pipelines.visible import Scopes, report_two_of_a_name
 from specgen.check.pipelines.workers import check_workers, read_workers
 from specgen.diagnostics import Sink
 from specgen.diagnostics.rules import pipeline_forms as forms
@@ -51,29 +49,11 @@ from specgen.diagnostics.rules import schema as schema_rules
 from specgen.schema.load import SchemaFile
 from specgen.schema.pipeline import Pipeline
 from specgen.schema.pipeline_networks import NetworkBody
-from specgen.values import dataclass
-
-
-@dataclass(frozen=True)
-class Visible:
-    """What pipelines may name.
-
-    Attributes:
-        envs: checked environments and chains.
-        losses: checked losses.
-        models: checked language models; None for one with mistakes.
-        declared_envs, declared_losses: the names of all in sight, those with mistakes included.
-    """
-
-    envs: Mapping[str, object]
-    losses: Mapping[str, Checked[CheckedLoss]]
-    models: Mapping[str, Checked[CheckedLanguageModel] | None]
-    declared_envs: Collection[str]
-    declared_losses: Collection[str]
+from specgen.values import replace
 
 
 def check_pipeline(
-    file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink
+    file: SchemaFile, name: str, module: str, scopes: Scopes, sink: Sink
 ) -> Checked[CheckedPipeline] | None:
     """Check a pipeline that is no preset.
 
@@ -81,11 +61,11 @@ def check_pipeline(
         file: where it is declared, made whole.
         name: its name under `pipelines:`.
         module: the generated module that it goes to, dotted.
-        visible: what it may name.
+        scopes: what its names mean.
         sink: takes every mistake.
     """
     mine = Sink()
-    made = _Pipeline(file, name, module, visible, mine).check()
+    made = _Pipeline(file, name, module, scopes, mine).check()
     sink.extend(mine.items)
     return None if made is None or mine.has_errors else Checked(made)
 
@@ -93,8 +73,8 @@ def check_pipeline(
 class _Pipeline:
     """Checks one pipeline, part after part: what a mistake stands in the way of is left out, all else is checked."""
 
-    def __init__(self, file: SchemaFile, name: str, module: str, visible: Visible, sink: Sink) -> None:
-        self.file, self.name, self.module, self.visible, self.sink = file, name, module, visible, sink
+    def __init__(self, file: SchemaFile, name: str, module: str, scopes: Scopes, sink: Sink) -> None:
+        self.file, self.name, self.module, self.scopes, self.sink = file, name, module, scopes, sink
         self.path = ("pipelines", name)
         self.pipeline: Pipeline = file.module.pipelines[name]
         self.numbers = Numbers(file, self.path, sink)
@@ -115,7 +95,7 @@ class _Pipeline:
             data = DataReader(
                 *(self.file, self.path, pipeline, self.numbers, self.sink),
                 module=self.module,
-                models=self.visible.models,
+                scopes=self.scopes,
                 chats=self._talks(env),
                 group=1 if env is None or env.chat is None else env.chat.group,
                 turns=1 if env is None or env.chat is None else env.chat.max_turns,
@@ -145,6 +125,11 @@ class _Pipeline:
             limits = read_limits(self.file, self.path, pipeline, sound, group, self.numbers, self.sink)
         if not complete or env is None or arguments is None or losses is None or eval_env is None:
             return None
+        named = [(one.name, one.module, one.span) for one in (env, eval_env)]
+        named += [(one.loss.name, one.loss.module, one.span) for one in losses]
+        models = [(one.language_model, one.span) for loss in losses for one in loss.networks]
+        named += [(one.maker, one.module, span) for one, span in models if one is not None]
+        report_two_of_a_name(named, self.sink)
         measured = measured_group(self.file, self.path, pipeline, arguments, self.sink)
         if data is not None:
             self._check_data(losses, data)
@@ -221,10 +206,7 @@ class _Pipeline:
         return ("evaluate", "env") if recorded and evaluated else None
 
     def _env(self, place: tuple[str, ...]) -> PipelineEnv | None:
-        visible = self.visible
-        return environment(
-            self.file, self.path, place, self.pipeline, visible.envs, visible.declared_envs, self.sink
-        )
+        return environment(self.file, self.path, place, self.scopes, self.sink)
 
     def _eval_env(self, env: PipelineEnv | None) -> PipelineEnv | None:
         """The environment of evaluations: that of the training, where nothing is said."""
@@ -233,8 +215,7 @@ class _Pipeline:
         return self._env(place) if said and self.env_place != place else env
 
     def _arguments(self, env: PipelineEnv | None) -> tuple[LossArguments, ...] | None:
-        losses, declared = dict(self.visible.losses), self.visible.declared_losses
-        return read_losses(self.file, self.path, losses, declared, env, self.numbers, self.sink)
+        return read_losses(self.file, self.path, self.scopes, env, self.numbers, self.sink)
 
     def _losses(
         self, env: PipelineEnv, arguments: tuple[LossArguments, ...], data: PipelineData | None
@@ -256,7 +237,7 @@ class _Pipeline:
         made: list[PipelineLoss] = []
         for one, names in zip(arguments, declared, strict=True):
             networks = NetworkReader(
-                *(self.file, self.path, pipeline, env, one, names, trunks, self.visible.models),
+                *(self.file, self.path, pipeline, env, one, names, trunks, self.scopes),
                 *(self.module, self.numbers, self.sink),
             ).networks()
             if networks is not None:
@@ -276,7 +257,7 @@ class _Pipeline:
         acting: Acting,
         limits: Limits,
     ) -> None:
-        declared = self.visible.envs[eval_env.name]
+        declared = self.scopes.at(eval_env.span).envs[eval_env.name]
         assert isinstance(declared, Checked)
         check_episodes(eval_env, declared.value, losses, limits, self.sink)
         check_target_entropy(losses, acting, self.sink)
@@ -302,7 +283,11 @@ class _Pipeline:
     @cached_property
     def _imitates(self) -> bool:
         """Whether a language model learns from answers of others, by losses that weigh none of its own."""
-        losses = [self.visible.losses.get(name) for name in self.pipeline.loss or ()]
+        here = (*self.path, "loss")
+        losses = [
+            self.scopes.at(self.file.key_span(*here, name)).losses.get(name)
+            for name in self.pipeline.loss or ()
+        ]
         known = [loss.value for loss in losses if loss is not None]
         return self._talks(None) and 0 < len(known) == len(losses) and not any(map(has_advantage, known))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from specgen.check.language_models.model import CheckedLanguageModel
 from specgen.check.language_models.recorded import check_recorded_tokenizers
 from specgen.check.losses.model import LossRole
-from specgen.check.model import Checked, dotted
+from specgen.check.model import dotted
 from specgen.check.pipelines.data_model import PipelineData, RecordedData
 from specgen.check.pipelines.losses import is_on_policy
 from specgen.check.pipelines.model import PipelineLoss, Setting
+from specgen.check.pipelines.visible import Scopes
 from specgen.check.python_source import python_source
 from specgen.check.unseen import unseen
 from specgen.diagnostics import Note, Sink
@@ -31,7 +31,7 @@ def read_conversations(
     path: tuple[str, ...],
     declared: Recorded,
     module: str,
-    models: Mapping[str, Checked[CheckedLanguageModel] | None],
+    scopes: Scopes,
     batch_size: Setting,
     sink: Sink,
 ) -> RecordedData | None:
@@ -42,7 +42,7 @@ def read_conversations(
         path: the pipeline in it.
         declared: its data, with `conversations`.
         module: the generated module that it goes to, dotted.
-        models: the models that it may name; None for one with mistakes.
+        scopes: what its names mean.
         batch_size: conversations of an update.
         sink: takes every mistake.
     """
@@ -54,6 +54,7 @@ def read_conversations(
     reference, sound = None, True
     if (name := declared.ref_model) is not None:
         span = file.span(*here, "ref_model")
+        models = scopes.at(span).models
         checked = models.get(name)
         if name not in models:
             mine.add(unseen("model", name, ("models",), models, span, rule=llm_rules.UNKNOWN_MODEL))
