@@ -79,7 +79,7 @@ class CompressedListStorage(ListStorage):
         return sum(content.nbytes for content in _contents(self._kept))
 
     def _compress(self, tensor: Tensor) -> Tensor:
-        content = tensor.cpu().reshape(-1).contiguous().view(torch.uint8).numpy()
+        content = tensor.cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data
         made = bytearray(zlib.compress(content, level=self.compression_level))
         return torch.frombuffer(made, dtype=torch.uint8)
 
@@ -108,7 +108,7 @@ class CompressedListStorage(ListStorage):
 def _decompress(content: Tensor, facts: TensorFacts) -> Tensor:
     made = torch.empty(facts["shape"], dtype=facts["dtype"])
     if made.numel():
-        whole = bytearray(zlib.decompress(content.cpu().numpy()))
+        whole = bytearray(zlib.decompress(content.cpu().numpy().data))
         made = torch.frombuffer(whole, dtype=facts["dtype"]).reshape(facts["shape"])
     return made.to(facts["device"])
 
